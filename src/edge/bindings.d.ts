@@ -1,0 +1,16 @@
+// What wasm-bindgen generates from src/entry.rs, as far as the Worker calls it.
+
+declare module '#core' {
+  export function initSync(options: { module: WebAssembly.Module }): void;
+  export function __wbg_reset_state(): void;
+  export function configure(bindings: string): void;
+  export function receive(request: Request, method: string, url: string, nowMs: number): string;
+  export function conclude(ticket: number, status: number, body: string, nowMs: number): string;
+  export function check(body: string | undefined, nowMs: number): string;
+  export function origin_failed(status: number): string;
+}
+
+declare module '*.wasm' {
+  const module: WebAssembly.Module;
+  export default module;
+}

@@ -1,0 +1,89 @@
+// Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
+
+const VIA = '1.1 sluicegate';
+
+/** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
+const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
+
+/**
+ * @typedef {object} Forward
+ * @property {string} origin `http(s)://…` without a trailing slash, or `binding:NAME`
+ * @property {number} timeoutMs for the response head; 0 waits as long as the platform does
+ * @property {[string, string][]} headers to append to the answer
+ */
+
+/**
+ * @param {Request} request
+ * @param {Forward} forward
+ * @param {Record<string, unknown>} env
+ * @returns {Promise<Response | 502 | 504>} the origin's answer, or the status of its failure
+ */
+export async function toOrigin(request, forward, env) {
+  const abort = new AbortController();
+  let late = false;
+  const timer = forward.timeoutMs
+    ? setTimeout(() => {
+        late = true;
+        abort.abort();
+      }, forward.timeoutMs)
+    : null;
+  try {
+    return finish(await send(request, forward.origin, env, timer === null ? null : abort.signal), forward.headers);
+  } catch {
+    return late ? 504 : 502;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * @param {Request} request
+ * @param {string} origin
+ * @param {Record<string, unknown>} env
+ * @param {AbortSignal | null} signal
+ * @returns {Promise<Response>}
+ */
+function send(request, origin, env, signal) {
+  const path = request.url.indexOf('/', request.url.indexOf('://') + 3);
+  const scheme = request.url.slice(0, request.url.indexOf(':'));
+  const target = path < 0 ? '/' : request.url.slice(path);
+  const headers = new Headers(request.headers);
+  stripHopByHop(headers);
+  headers.append('via', VIA);
+  headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
+  headers.set('x-forwarded-proto', scheme);
+  /** @type {RequestInit} */
+  const init = { method: request.method, headers, body: request.body, redirect: 'manual', signal };
+  if (!origin.startsWith('binding:')) return fetch(origin + target, init);
+  const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
+  if (!service) throw new Error('no such service binding');
+  return service.fetch(request.url, init);
+}
+
+/**
+ * The origin's answer with our fields appended. A switch to another protocol is passed as it is.
+ *
+ * @param {Response} response
+ * @param {[string, string][]} fields
+ */
+function finish(response, fields) {
+  if (response.status === 101 || response.webSocket) return response;
+  const answer = new Response(response.body, response);
+  stripHopByHop(answer.headers);
+  for (const [name, value] of fields) answer.headers.append(name, value);
+  return answer;
+}
+
+/** @param {Headers} headers */
+function stripHopByHop(headers) {
+  const named = headers.get('connection');
+  if (named !== null) {
+    const upgrade = headers.get('upgrade')?.toLowerCase() === 'websocket';
+    for (const name of named.split(',')) {
+      const field = name.trim().toLowerCase();
+      if (field && !(upgrade && field === 'upgrade')) headers.delete(field);
+    }
+    headers.delete('connection');
+  }
+  for (const name of HOP_BY_HOP) headers.delete(name);
+}

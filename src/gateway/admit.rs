@@ -1,0 +1,146 @@
+//! From a request's attributes to what the store is asked: exemptions, plans, costs and subjects.
+
+use super::answer::Answer;
+use super::cost;
+use super::outcome::Line;
+use super::prepared::{Allowance, Prepared};
+use super::problem;
+use crate::limit::{Verdict, Wait};
+use crate::policy::KeyPart;
+use crate::store::Ask;
+use crate::subject::{Attributes, Digester, Who, identify};
+
+/// What a request's limits come to before any count is looked at.
+#[derive(Debug, Default)]
+pub struct Admission {
+    /// What has to be counted.
+    pub asks: Vec<Ask>,
+    /// Limits that let nothing pass for this subject.
+    pub blocked: Vec<Line>,
+}
+
+/// Where the costs of a request come from.
+#[derive(Debug, Clone, Copy)]
+pub enum CostSource {
+    /// Each limit's own rule.
+    Rules,
+    /// One cost for all, as the decision API was told.
+    Given(u64),
+}
+
+/// Works out which of the limits count this request, as whom and for how much. A fault of the request's, such as a
+/// missing key part, is an answer.
+pub fn admit(
+    limits: &[Prepared],
+    chosen: &[usize],
+    attributes: &dyn Attributes,
+    costs: CostSource,
+    digester: &Digester,
+) -> Result<Admission, Answer> {
+    let mut admission = Admission {
+        asks: Vec::with_capacity(chosen.len()),
+        blocked: Vec::new(),
+    };
+    let mut known: Vec<(usize, String)> = Vec::new();
+    for &index in chosen {
+        let Some(prepared) = limits.get(index) else {
+            continue;
+        };
+        let allowance = plan(prepared, attributes);
+        if allowance == Allowance::Unlimited || exempt(prepared, attributes) {
+            continue;
+        }
+        let cost = match costs {
+            CostSource::Given(cost) => cost,
+            CostSource::Rules => cost::of(&prepared.limit.cost, |name| {
+                attributes
+                    .value(&KeyPart::Header(name.to_owned()))
+                    .map(std::borrow::Cow::into_owned)
+            })
+            .map_err(|detail| problem::plain(400, "Bad cost", &detail))?,
+        };
+        let Some(subject) = subject(prepared, attributes, digester, &mut known)? else {
+            continue;
+        };
+        match allowance {
+            Allowance::Limited(quota) => admission.asks.push(Ask {
+                limit: index,
+                quota,
+                subject_at: prepared.state_stem.len(),
+                key: [prepared.state_stem.as_str(), &subject].concat(),
+                override_key: [prepared.override_stem.as_str(), &subject].concat(),
+                cost,
+                shadow: prepared.limit.shadow,
+            }),
+            _ => admission.blocked.push(Line {
+                limit: index,
+                window_ms: prepared.limit.window_ms,
+                shadow: prepared.limit.shadow,
+                cost,
+                subject,
+                verdict: Verdict {
+                    limit: 0,
+                    remaining: 0,
+                    reset_ms: 0,
+                    wait: Wait::Never,
+                },
+            }),
+        }
+    }
+    Ok(admission)
+}
+
+/// The subject, computed once for all limits that count by the same parts; `None` where the limit is skipped.
+fn subject(
+    prepared: &Prepared,
+    attributes: &dyn Attributes,
+    digester: &Digester,
+    known: &mut Vec<(usize, String)>,
+) -> Result<Option<String>, Answer> {
+    if let Some((_, subject)) = known.iter().find(|(group, _)| *group == prepared.key_group) {
+        return Ok(Some(subject.clone()));
+    }
+    match identify(
+        &prepared.limit.key,
+        prepared.limit.on_missing_key,
+        attributes,
+        digester,
+    ) {
+        Who::Subject(subject) => {
+            known.push((prepared.key_group, subject.clone()));
+            Ok(Some(subject))
+        }
+        Who::Skipped => Ok(None),
+        Who::Missing(part) => {
+            let detail = format!(
+                "limit {} counts by {part}, and the request has none",
+                prepared.limit.name
+            );
+            Err(problem::plain(400, "Missing key", &detail))
+        }
+    }
+}
+
+fn plan(prepared: &Prepared, attributes: &dyn Attributes) -> Allowance {
+    let named = prepared
+        .limit
+        .plan
+        .as_ref()
+        .and_then(|part| attributes.value(part));
+    named
+        .and_then(|name| prepared.plans.get(name.as_ref()).copied())
+        .unwrap_or(prepared.quota)
+}
+
+fn exempt(prepared: &Prepared, attributes: &dyn Attributes) -> bool {
+    let networks = &prepared.limit.exempt.networks;
+    let by_address = !networks.is_empty()
+        && attributes
+            .address()
+            .is_some_and(|address| networks.iter().any(|network| network.contains(address)));
+    by_address
+        || prepared
+            .exempt
+            .iter()
+            .any(|(part, secret)| attributes.value(part).is_some_and(|value| secret.is(&value)))
+}

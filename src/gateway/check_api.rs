@@ -1,0 +1,273 @@
+//! The paths of our own: health, and the decision API (`POST check`), which decides without proxying.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::admit::{self, CostSource};
+use super::answer::{Answer, Step};
+use super::outcome::Outcome;
+use super::prepared::Prepared;
+use super::{Gateway, OWN, Purpose, Request, problem};
+use crate::policy::{KeyPart, path};
+use crate::subject::request::{canonical_host, split_url};
+use crate::subject::{Attributes, HttpRequest, Platform, address};
+
+/// Longest body of a call to the API, in bytes.
+const LONGEST_BODY: u64 = 65_536;
+
+/// Greatest cost that a check may name.
+const MAX_COST: u64 = crate::policy::bounds::MAX_COST;
+
+/// What `POST check` is asked: limits by name and the subject by key part, or a request to be matched to a route.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    #[serde(default)]
+    limits: Option<Vec<String>>,
+    #[serde(default)]
+    subject: HashMap<String, String>,
+    #[serde(default)]
+    cost: Option<serde_json::Number>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    url: Option<String>,
+    #[serde(default)]
+    headers: HashMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Decided<'a> {
+    allowed: bool,
+    tier: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    retry_after_ms: Option<u64>,
+    limits: Vec<DecidedLimit<'a>>,
+}
+
+#[derive(Serialize)]
+struct DecidedLimit<'a> {
+    name: &'a str,
+    allowed: bool,
+    limit: u64,
+    remaining: u64,
+    reset_ms: u64,
+}
+
+/// The decision API's answer.
+pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
+    let lines = outcome.lines.iter().filter_map(|line| {
+        let name = limits.get(line.limit)?.limit.name.as_str();
+        let verdict = &line.verdict;
+        Some(DecidedLimit {
+            name,
+            allowed: !line.refuses(),
+            limit: verdict.limit,
+            remaining: verdict.remaining,
+            reset_ms: verdict.reset_ms,
+        })
+    });
+    let decided = Decided {
+        allowed: outcome.allowed(),
+        tier: outcome.tier.word(),
+        reason: outcome.refused.map(super::outcome::Reason::word),
+        retry_after_ms: outcome.retry_after_ms,
+        limits: lines.collect(),
+    };
+    Answer::json(200, serde_json::to_string(&decided).unwrap_or_default())
+}
+
+impl Gateway {
+    /// A request for one of our own paths: never limited, never forwarded.
+    pub(super) fn own(&self, request: &Request<'_>, canonical: &str) -> Step {
+        let call = canonical.strip_prefix(OWN).unwrap_or_default();
+        if call == "health" {
+            return Step::Answer(Answer::json(200, r#"{"status":"ok"}"#.to_owned()));
+        }
+        let Some(admin) = &self.admin else {
+            return Step::Answer(problem::plain(
+                404,
+                "Not found",
+                "the admin API is off: ADMIN_TOKEN is not set",
+            ));
+        };
+        let authorization = request.platform.header("authorization");
+        let token = authorization.as_deref().and_then(bearer);
+        if !token.is_some_and(|token| admin.is(token)) {
+            let mut answer = problem::plain(401, "Unauthorized", "the admin API wants its bearer token");
+            answer.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+            return Step::Answer(answer);
+        }
+        match (call, request.method) {
+            ("v1/check", "POST") => Step::Body(LONGEST_BODY),
+            ("v1/check", _) => {
+                let mut answer = problem::plain(405, "Method not allowed", "check takes POST");
+                answer.headers.push(("Allow", "POST".to_owned()));
+                Step::Answer(answer)
+            }
+            _ => Step::Answer(problem::plain(404, "Not found", "the admin API has no such call")),
+        }
+    }
+
+    /// Decides what the body of a `POST check` asks. The entry hands it over after [`Step::Body`]; `None` is a body
+    /// that was longer than allowed or not UTF-8.
+    pub fn check(&mut self, body: Option<&str>, now_ms: u64) -> Step {
+        let Some(body) = body else {
+            let detail = format!("the body must be UTF-8 of at most {LONGEST_BODY} bytes");
+            return Step::Answer(problem::plain(413, "Body too large", &detail));
+        };
+        match self.admission(body) {
+            Err(answer) => Step::Answer(answer),
+            Ok(admission) => self.decide(admission, Purpose::Check, now_ms),
+        }
+    }
+
+    fn admission(&self, body: &str) -> Result<admit::Admission, Answer> {
+        let question: Question = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
+        let costs = match &question.cost {
+            None => CostSource::Rules,
+            Some(number) => CostSource::Given(
+                super::cost::parse(&number.to_string(), MAX_COST).map_err(|detail| bad(&detail))?,
+            ),
+        };
+        match (&question.limits, &question.url) {
+            (Some(names), None) => self.by_subject(names, &question.subject, costs),
+            (None, Some(url)) => self.by_request(&question, url, costs),
+            _ => Err(bad("say either limits and subject, or method, url and headers")),
+        }
+    }
+
+    fn by_subject(
+        &self,
+        names: &[String],
+        subject: &HashMap<String, String>,
+        costs: CostSource,
+    ) -> Result<admit::Admission, Answer> {
+        let mut chosen = Vec::with_capacity(names.len());
+        for name in names {
+            match self.by_name.get(name) {
+                Some(index) if chosen.contains(index) => return Err(bad("a limit is named twice")),
+                Some(index) => chosen.push(*index),
+                None => {
+                    return Err(problem::plain(
+                        404,
+                        "Unknown limit",
+                        &format!("no limit is named {name:?}"),
+                    ));
+                }
+            }
+        }
+        let given = Given::read(subject, self.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
+        admit::admit(&self.limits, &chosen, &given, costs, &self.digester)
+    }
+
+    fn by_request(
+        &self,
+        question: &Question,
+        url: &str,
+        costs: CostSource,
+    ) -> Result<admit::Admission, Answer> {
+        let parts = split_url(url);
+        let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
+        let method = question.method.as_deref().unwrap_or("GET");
+        let Some(matched) = self.policy.router.match_route(method, &host, &path) else {
+            return Ok(admit::Admission::default());
+        };
+        let headers = question
+            .headers
+            .iter()
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+        let platform = Described(headers.collect());
+        let attributes = HttpRequest {
+            method,
+            path: path.as_ref().into(),
+            host,
+            query: parts.query,
+            route: &matched.route.name,
+            params: matched.params,
+            platform: &platform,
+            client_ip: &self.policy.gateway.client_ip,
+            ipv6_prefix: self.policy.gateway.ipv6_prefix,
+        };
+        admit::admit(
+            &self.limits,
+            &matched.route.limits,
+            &attributes,
+            costs,
+            &self.digester,
+        )
+    }
+}
+
+fn bad(detail: &str) -> Answer {
+    problem::plain(400, "Bad request", detail)
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// A subject given part by part.
+struct Given {
+    values: HashMap<KeyPart, String>,
+    address: Option<IpAddr>,
+}
+
+impl Given {
+    fn read(subject: &HashMap<String, String>, ipv6_prefix: u8) -> Result<Self, String> {
+        let mut values = HashMap::with_capacity(subject.len());
+        let mut address = None;
+        for (part, value) in subject {
+            let part = KeyPart::parse(part)
+                .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
+            let value = match part {
+                KeyPart::Ip => {
+                    let found =
+                        address::parse(value).ok_or("subject: ip must be one IPv4 or IPv6 address")?;
+                    address = Some(found);
+                    address::subject(found, ipv6_prefix)
+                }
+                KeyPart::Host => canonical_host(value).into_owned(),
+                KeyPart::Path => path::canonical(value).into_owned(),
+                _ => value.clone(),
+            };
+            values.insert(part, value);
+        }
+        Ok(Self { values, address })
+    }
+}
+
+impl Attributes for Given {
+    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
+        self.values
+            .get(part)
+            .filter(|value| !value.trim().is_empty())
+            .map(|value| Cow::Borrowed(value.as_str()))
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+}
+
+/// A request described by its headers.
+struct Described(HashMap<String, String>);
+
+impl Platform for Described {
+    fn header(&self, name: &str) -> Option<String> {
+        self.0.get(name).cloned()
+    }
+
+    fn country(&self) -> Option<String> {
+        self.0.get("cf-ipcountry").cloned()
+    }
+
+    fn asn(&self) -> Option<String> {
+        None
+    }
+}

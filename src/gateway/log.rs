@@ -1,0 +1,53 @@
+//! Log lines: one JSON object each, one a refusal, one a transition. None holds a secret, a store's URL or what a
+//! client sent: subjects appear as in keys.
+
+use serde_json::json;
+
+use super::outcome::Outcome;
+use super::prepared::Prepared;
+use super::problem::seconds;
+use crate::policy::PolicyError;
+use crate::store::StoreError;
+
+/// A refused request.
+pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> String {
+    let first = outcome.tightest();
+    json!({
+        "event": "refused",
+        "limit": first.and_then(|line| limits.get(line.limit)).map(|prepared| prepared.limit.name.as_str()),
+        "subject": first.map(|line| line.subject.as_str()),
+        "cost": first.map(|line| line.cost),
+        "tier": outcome.tier.word(),
+        "reason": outcome.refused.map(super::outcome::Reason::word),
+        "retry_after": outcome.retry_after_ms.map(seconds),
+    })
+    .to_string()
+}
+
+/// The store begins to fail.
+pub fn store_failing(error: &StoreError) -> String {
+    json!({ "event": "store-failing", "reason": error.class.word(), "said": error.text }).to_string()
+}
+
+/// The store answers again.
+pub fn store_recovered() -> String {
+    json!({ "event": "store-recovered" }).to_string()
+}
+
+/// No store is configured.
+pub fn no_store() -> String {
+    let detail = "UPSTASH_REDIS_REST_URL is not set: limits are exact inside this isolate only";
+    json!({ "event": "no-store", "tier": "isolate", "detail": detail }).to_string()
+}
+
+/// A store is configured without its token.
+pub fn no_token() -> String {
+    json!({ "event": "no-token", "detail": "UPSTASH_REDIS_REST_TOKEN is not set: the store will refuse" })
+        .to_string()
+}
+
+/// The policy in force is wrong.
+pub fn bad_policy(errors: &[PolicyError]) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    json!({ "event": "bad-policy", "errors": errors }).to_string()
+}

@@ -1,0 +1,167 @@
+//! What became of a request's limits: one shape for every tier, from which headers, bodies and logs are made.
+
+use std::cmp::Reverse;
+
+use crate::limit::{Verdict, Wait};
+
+/// Who decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// The store.
+    Store,
+    /// The isolate, from a refusal of the store's that it remembers.
+    Cache,
+    /// The isolate, because no store is configured.
+    Isolate,
+    /// The isolate, at its share of the limits, because the store fails.
+    Degraded,
+    /// Nobody: the store fails and the limits say `open`.
+    Open,
+    /// Nobody: the store fails and a limit says `closed`.
+    Closed,
+}
+
+impl Tier {
+    /// As headers, logs and the API say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Cache => "cache",
+            Self::Isolate => "isolate",
+            Self::Degraded => "degraded",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// What the subject may use is used up.
+    QuotaExceeded,
+    /// It asks for more than the subject can ever have at once.
+    CostExceedsCapacity,
+    /// The subject may use nothing.
+    Blocked,
+    /// The store fails and the limit says `closed`.
+    StoreUnavailable,
+}
+
+impl Reason {
+    /// As logs and the API say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::QuotaExceeded => "quota-exceeded",
+            Self::CostExceedsCapacity => "cost-exceeds-capacity",
+            Self::Blocked => "blocked",
+            Self::StoreUnavailable => "store-unavailable",
+        }
+    }
+}
+
+/// What one limit said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Index of the limit in the policy.
+    pub limit: usize,
+    /// The limit's window in milliseconds.
+    pub window_ms: u64,
+    /// It counts and reports only.
+    pub shadow: bool,
+    /// Units asked for.
+    pub cost: u64,
+    /// The subject as it stands in keys: a digest, or an address.
+    pub subject: String,
+    /// What it said.
+    pub verdict: Verdict,
+}
+
+impl Line {
+    /// Whether this limit is why a request is refused.
+    pub fn refuses(&self) -> bool {
+        !self.shadow && !self.verdict.allowed()
+    }
+
+    /// Sorts limits, the tightest first.
+    fn tightness(&self) -> impl Ord + use<> {
+        let wait = match self.verdict.wait {
+            _ if !self.refuses() => 0,
+            Wait::None => 0,
+            Wait::Ms(ms) => ms,
+            Wait::Never => u64::MAX,
+        };
+        (
+            !self.refuses(),
+            Reverse(wait),
+            self.verdict.remaining,
+            Reverse(self.verdict.reset_ms),
+        )
+    }
+
+    fn reason(&self) -> Reason {
+        match self.verdict.wait {
+            _ if self.verdict.limit == 0 => Reason::Blocked,
+            Wait::Never => Reason::CostExceedsCapacity,
+            _ => Reason::QuotaExceeded,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcome {
+    /// Who decided.
+    pub tier: Tier,
+    /// Why it was refused; `None` where it was not.
+    pub refused: Option<Reason>,
+    /// Milliseconds after which the same request is worth trying; `None` where it passes now or never.
+    pub retry_after_ms: Option<u64>,
+    /// What the limits said, in the order asked. Limits that were not asked are not there.
+    pub lines: Vec<Line>,
+}
+
+impl Outcome {
+    /// The outcome of the given verdicts.
+    pub fn of(tier: Tier, lines: Vec<Line>) -> Self {
+        let worst = tightest(&lines).filter(|line| line.refuses());
+        let refused = worst.map(Line::reason);
+        let retry_after_ms = worst.and_then(|line| match line.verdict.wait {
+            Wait::Ms(ms) => Some(ms),
+            _ => None,
+        });
+        Self {
+            tier,
+            refused,
+            retry_after_ms,
+            lines,
+        }
+    }
+
+    /// What the limits said, the tightest first: those that refuse, the longest wait in front; then those with
+    /// least left.
+    pub fn tightest_first(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.tightness());
+        lines
+    }
+
+    /// The tightest of the limits.
+    pub fn tightest(&self) -> Option<&Line> {
+        tightest(&self.lines)
+    }
+
+    /// Whether the request passes.
+    pub fn allowed(&self) -> bool {
+        self.refused.is_none()
+    }
+
+    /// Names of the limits that refused.
+    pub fn violated(&self) -> impl Iterator<Item = &Line> {
+        self.lines.iter().filter(|line| line.refuses())
+    }
+}
+
+fn tightest(lines: &[Line]) -> Option<&Line> {
+    lines.iter().min_by_key(|line| line.tightness())
+}

@@ -1,0 +1,96 @@
+//! A policy's limits made ready for the request path: what does not depend on the request is computed once.
+
+use std::collections::HashMap;
+
+use super::secret::Secret;
+use crate::limit::Quota;
+use crate::policy::{self, ExemptValue, KeyPart, Limit, Policy};
+use crate::store::key;
+
+/// One limit, ready.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What the policy says.
+    pub limit: Limit,
+    /// What a subject without a plan gets.
+    pub quota: Allowance,
+    /// What the plans give.
+    pub plans: HashMap<String, Allowance>,
+    /// Limits with the same number count by the same key parts, so that their subject is computed once.
+    pub key_group: usize,
+    /// Beginning of every state key.
+    pub state_stem: String,
+    /// Beginning of every override key.
+    pub override_stem: String,
+    /// Attributes whose value exempts, with the value.
+    pub exempt: Vec<(KeyPart, Secret)>,
+}
+
+/// What a subject may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Allowance {
+    /// Never counted.
+    Unlimited,
+    /// Never passes.
+    Blocked,
+    /// Counted.
+    Limited(Quota),
+}
+
+/// Makes all limits of a policy ready. `texts` are the bindings that an exemption may name.
+pub fn prepare(policy: &Policy, texts: &HashMap<String, String>) -> Vec<Prepared> {
+    let mut groups: Vec<(&[KeyPart], policy::OnMissingKey)> = Vec::new();
+    policy
+        .limits
+        .iter()
+        .map(|limit| {
+            let group = (limit.key.as_slice(), limit.on_missing_key);
+            let key_group = groups
+                .iter()
+                .position(|known| *known == group)
+                .unwrap_or_else(|| {
+                    groups.push(group);
+                    groups.len().saturating_sub(1)
+                });
+            one(policy, limit, key_group, texts)
+        })
+        .collect()
+}
+
+fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String, String>) -> Prepared {
+    let allowance = |quota: policy::Quota| match quota {
+        policy::Quota::Unlimited => Allowance::Unlimited,
+        policy::Quota::Blocked => Allowance::Blocked,
+        policy::Quota::Limited(capacity) => {
+            Allowance::Limited(Quota::new(limit.algorithm, limit.window_ms, capacity))
+        }
+    };
+    // The stem holds algorithm and window only, which all plans of a limit share.
+    let any = Quota {
+        algorithm: limit.algorithm,
+        limit: 1,
+        burst: 1,
+        window_ms: limit.window_ms,
+    };
+    let store = &policy.store;
+    let exempt = limit.exempt.values.iter().filter_map(|(part, value)| {
+        let text = match value {
+            ExemptValue::Literal(text) => text,
+            ExemptValue::Binding(name) => texts.get(name)?,
+        };
+        Some((part.clone(), Secret::new(text)?))
+    });
+    Prepared {
+        quota: allowance(limit.quota),
+        plans: limit
+            .plans
+            .iter()
+            .map(|(name, quota)| (name.clone(), allowance(*quota)))
+            .collect(),
+        key_group,
+        state_stem: key::state_stem(&store.prefix, store.cluster, &limit.name, &any),
+        override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
+        exempt: exempt.collect(),
+        limit: limit.clone(),
+    }
+}

@@ -1,0 +1,219 @@
+//! What is kept for one subject of one limit, and its form in the store.
+//!
+//! Twelve bytes, big endian, for all but the log: short enough for the smallest allocation that Redis makes for a
+//! string of its kind, and read without parsing text. `lua/check.lua` reads and writes the same bytes.
+//!
+//! | algorithm | bytes |
+//! |---|---|
+//! | token bucket | 7 used, 5 time |
+//! | fixed and sliding window | 4 index of the window mod 2^32, 4 current, 4 previous |
+//! | sliding log | 2 units in all, then per entry 5 time, 2 units |
+//!
+//! Times are milliseconds since [`EPOCH_MS`]; 5 bytes last until November 2059.
+
+use super::sliding_log::Log;
+use super::token_bucket::Bucket;
+use super::{CLOCK_SLACK_MS, Quota, Wait, fixed_window, sliding_window};
+use crate::policy::Algorithm;
+
+/// 2025-01-01T00:00:00Z, the zero of stored times. A clock before it is taken to stand at it.
+pub const EPOCH_MS: u64 = 1_735_689_600_000;
+
+/// Counts of two neighbouring windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Windows {
+    /// Number of the current window since the Unix epoch; never moves back.
+    pub index: u64,
+    /// Units in it.
+    pub current: u64,
+    /// Units in the one before (not used by the fixed window).
+    pub previous: u64,
+}
+
+impl Windows {
+    /// When the current window began, in milliseconds since the Unix epoch.
+    pub fn start_ms(&self, quota: &Quota) -> u64 {
+        self.index.saturating_mul(quota.window_ms)
+    }
+
+    /// Moves on to the window that `now_ms` lies in. A clock behind stays in the stored one.
+    fn settle(self, quota: &Quota, now_ms: u64) -> Self {
+        let index = now_ms.checked_div(quota.window_ms).unwrap_or(0);
+        let sliding = quota.algorithm == Algorithm::SlidingWindow;
+        match index.checked_sub(self.index) {
+            None | Some(0) => self,
+            Some(1) if sliding => Self {
+                index,
+                current: 0,
+                previous: self.current,
+            },
+            Some(_) => Self {
+                index,
+                current: 0,
+                previous: 0,
+            },
+        }
+    }
+}
+
+/// State of one subject of one limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// Of a token bucket.
+    Bucket(Bucket),
+    /// Of a fixed or sliding window.
+    Windows(Windows),
+    /// Of a sliding log.
+    Log(Log),
+}
+
+impl State {
+    /// A subject that nothing is known of.
+    pub fn idle(quota: &Quota, now_ms: u64) -> Self {
+        match quota.algorithm {
+            Algorithm::TokenBucket => Self::Bucket(Bucket::idle(now_ms)),
+            Algorithm::SlidingLog => Self::Log(Log::default()),
+            Algorithm::FixedWindow | Algorithm::SlidingWindow => {
+                let index = now_ms.checked_div(quota.window_ms).unwrap_or(0);
+                Self::Windows(Windows {
+                    index,
+                    current: 0,
+                    previous: 0,
+                })
+            }
+        }
+    }
+
+    /// Brings a state to `now_ms`. State of another kind than the quota's counts as none.
+    pub fn settle(found: Option<&Self>, quota: &Quota, now_ms: u64) -> Self {
+        let now_ms = now_ms.max(EPOCH_MS);
+        match (found, quota.algorithm) {
+            (Some(Self::Bucket(bucket)), Algorithm::TokenBucket) => {
+                Self::Bucket(bucket.settle(quota, now_ms))
+            }
+            (Some(Self::Log(log)), Algorithm::SlidingLog) => {
+                let mut log = log.clone();
+                log.settle(quota, now_ms);
+                Self::Log(log)
+            }
+            (Some(Self::Windows(windows)), Algorithm::FixedWindow | Algorithm::SlidingWindow) => {
+                Self::Windows(windows.settle(quota, now_ms))
+            }
+            _ => Self::idle(quota, now_ms),
+        }
+    }
+
+    /// When `cost` more can be had, of a settled state.
+    pub fn wait(&self, quota: &Quota, cost: u64, now_ms: u64) -> Wait {
+        let now_ms = now_ms.max(EPOCH_MS);
+        match self {
+            Self::Bucket(bucket) => bucket.wait(quota, cost, now_ms),
+            Self::Log(log) => log.wait(quota, cost, now_ms),
+            Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
+                fixed_window::wait(windows, quota, cost, now_ms)
+            }
+            Self::Windows(windows) => sliding_window::wait(windows, quota, cost, now_ms),
+        }
+    }
+
+    /// Charges a settled state.
+    pub fn charge(&mut self, quota: &Quota, cost: u64, now_ms: u64) {
+        match self {
+            Self::Bucket(bucket) => bucket.charge(quota, cost),
+            Self::Log(log) => log.charge(cost, now_ms.max(EPOCH_MS)),
+            Self::Windows(windows) => windows.current = windows.current.saturating_add(cost),
+        }
+    }
+
+    /// Whole units left of a settled state.
+    pub fn remaining(&self, quota: &Quota, now_ms: u64) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.remaining(quota),
+            Self::Log(log) => log.remaining(quota),
+            Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
+                fixed_window::remaining(windows, quota)
+            }
+            Self::Windows(windows) => sliding_window::remaining(windows, quota, now_ms.max(EPOCH_MS)),
+        }
+    }
+
+    /// Milliseconds until nothing is used any more, of a settled state.
+    pub fn reset_ms(&self, quota: &Quota, now_ms: u64) -> u64 {
+        let now_ms = now_ms.max(EPOCH_MS);
+        match self {
+            Self::Bucket(bucket) => bucket.reset_ms(quota, now_ms),
+            Self::Log(log) => log.reset_ms(quota, now_ms),
+            Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
+                fixed_window::reset_ms(windows, quota, now_ms)
+            }
+            Self::Windows(windows) => sliding_window::reset_ms(windows, quota, now_ms),
+        }
+    }
+
+    /// Takes back what a clock running ahead has written: where the stored time is more than [`CLOCK_SLACK_MS`]
+    /// past both the caller's clock and `arbiter_ms`, the store's, it is set to the arbiter's. What is used stays.
+    /// Answers whether it was so.
+    pub fn repair(&mut self, quota: &Quota, now_ms: u64, arbiter_ms: u64) -> bool {
+        let bound = now_ms
+            .max(EPOCH_MS)
+            .max(arbiter_ms)
+            .saturating_add(CLOCK_SLACK_MS);
+        if self.stamp_ms(quota) <= bound {
+            return false;
+        }
+        match self {
+            Self::Bucket(bucket) => bucket.at_ms = arbiter_ms,
+            Self::Windows(windows) => windows.index = arbiter_ms.checked_div(quota.window_ms).unwrap_or(0),
+            Self::Log(log) => {
+                let kept = log.entries.iter().filter(|(at, _)| *at < arbiter_ms).copied();
+                let mut repaired: std::collections::VecDeque<_> = kept.collect();
+                let moved = log.entries.iter().filter(|(at, _)| *at >= arbiter_ms);
+                repaired.push_back((
+                    arbiter_ms,
+                    moved.fold(0, |sum, (_, units)| units.saturating_add(sum)),
+                ));
+                log.entries = repaired;
+            }
+        }
+        true
+    }
+
+    /// The latest moment a state speaks of, in milliseconds since the Unix epoch.
+    pub fn stamp_ms(&self, quota: &Quota) -> u64 {
+        match self {
+            Self::Bucket(bucket) => bucket.at_ms,
+            Self::Windows(windows) => windows.start_ms(quota),
+            Self::Log(log) => log.entries.back().map_or(0, |&(at, _)| at),
+        }
+    }
+
+    /// The bytes that the store holds.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(12);
+        match self {
+            Self::Bucket(bucket) => {
+                put(&mut bytes, bucket.used, 7);
+                put(&mut bytes, bucket.at_ms.saturating_sub(EPOCH_MS), 5);
+            }
+            Self::Windows(windows) => {
+                put(&mut bytes, windows.index, 4);
+                put(&mut bytes, windows.current, 4);
+                put(&mut bytes, windows.previous, 4);
+            }
+            Self::Log(log) => {
+                put(&mut bytes, log.used(), 2);
+                for &(at, units) in &log.entries {
+                    put(&mut bytes, at.saturating_sub(EPOCH_MS), 5);
+                    put(&mut bytes, units, 2);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+/// Appends the lowest `width` bytes of a number, big endian.
+fn put(bytes: &mut Vec<u8>, number: u64, width: usize) {
+    let all = number.to_be_bytes();
+    bytes.extend(all.iter().skip(all.len().saturating_sub(width)));
+}

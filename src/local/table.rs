@@ -1,0 +1,375 @@
+//! Counters inside the isolate, bounded in number and bytes.
+//!
+//! When there is no room, idle subjects go first, then the least recently used. A subject that comes new while the
+//! table is full of busy ones is not given a fresh count for the asking: it shares one overflow counter of its limit
+//! with all others like it, and has a count of its own from its first admission on. So a flood of made-up subjects
+//! frees nobody, pushes known ones out no faster than the overflow counter admits, and locks no known one out.
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+
+use crate::limit::{self, Check, Decision, Quota, State};
+
+/// One limit of a request, for the isolate to decide.
+#[derive(Debug, Clone)]
+pub struct LocalAsk<'a> {
+    /// Index of the limit in the policy.
+    pub limit: usize,
+    /// The subject's key, as in the store.
+    pub key: &'a str,
+    /// What the subject may use here.
+    pub quota: Quota,
+    /// Units asked for.
+    pub cost: u64,
+    /// Counts and reports, never refuses.
+    pub shadow: bool,
+}
+
+/// A subject's state, and from when on it says nothing.
+#[derive(Debug, Clone)]
+struct Entry {
+    state: State,
+    idle_at_ms: u64,
+}
+
+/// Entries looked at, from the least recently used on, for an idle one to drop.
+const LOOKED_AT: usize = 8;
+
+/// Most bytes of all entries together, by `size`; a log of many charges weighs more than a bucket.
+const MAX_BYTES: usize = 16 * 1024 * 1024;
+
+/// What an entry weighs beside its key and its log: list links, hash slot, allocations.
+const OVERHEAD: usize = 160;
+
+/// States by key.
+#[derive(Debug)]
+pub struct Table {
+    entries: LruCache<String, Entry>,
+    overflow: HashMap<usize, State>,
+    max_subjects: usize,
+    bytes: usize,
+}
+
+/// Where a check's state is kept.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Own,
+    Overflow,
+}
+
+impl Table {
+    /// A table for at most `max_subjects` states.
+    pub fn new(max_subjects: usize) -> Self {
+        Self {
+            entries: LruCache::unbounded(),
+            overflow: HashMap::new(),
+            max_subjects: NonZeroUsize::new(max_subjects).map_or(1, NonZeroUsize::get),
+            bytes: 0,
+        }
+    }
+
+    /// Decides a request, all or nothing, and keeps what it charged.
+    pub fn decide(&mut self, asks: &[LocalAsk<'_>], now_ms: u64) -> Decision {
+        let (checks, places): (Vec<Check>, Vec<Place>) =
+            asks.iter().map(|ask| self.check(ask, now_ms)).unzip();
+        let decision = limit::decide(&checks, now_ms);
+        for ((ask, place), write) in asks.iter().zip(places).zip(&decision.writes) {
+            let Some(state) = write else { continue };
+            if place == Place::Overflow {
+                self.overflow.insert(ask.limit, state.clone());
+                let mut own = State::idle(&ask.quota, now_ms);
+                own.charge(&ask.quota, ask.cost, now_ms);
+                self.keep(ask.key, own, &ask.quota, now_ms);
+            } else {
+                self.keep(ask.key, state.clone(), &ask.quota, now_ms);
+            }
+        }
+        decision
+    }
+
+    /// Takes in what the store said of a subject: that `remaining` units of its whole quota are left. The isolate's
+    /// own count for `quota`, its share, is then at least as far used, so that it is warm when the store fails.
+    pub fn feed(&mut self, key: &str, quota: &Quota, remaining: u64, now_ms: u64) {
+        let known = self
+            .entries
+            .get(key)
+            .map(|entry| State::settle(Some(&entry.state), quota, now_ms));
+        let left = known
+            .as_ref()
+            .map_or(quota.capacity(), |state| state.remaining(quota, now_ms));
+        let missing = left.saturating_sub(remaining);
+        if missing == 0 {
+            return;
+        }
+        let mut state = known.unwrap_or_else(|| State::idle(quota, now_ms));
+        state.charge(quota, missing, now_ms);
+        self.keep(key, state, quota, now_ms);
+    }
+
+    /// Forgets one subject.
+    pub fn forget(&mut self, key: &str) {
+        if let Some((key, entry)) = self.entries.pop_entry(key) {
+            self.bytes = self.bytes.saturating_sub(size(&key, &entry));
+        }
+    }
+
+    /// How many states are held.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// About how many bytes they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn check(&mut self, ask: &LocalAsk<'_>, now_ms: u64) -> (Check, Place) {
+        let own = self.entries.get(ask.key).map(|entry| entry.state.clone());
+        let (state, place) = match own {
+            Some(state) => (Some(state), Place::Own),
+            None if self.has_room(now_ms) => (None, Place::Own),
+            None => (self.overflow.get(&ask.limit).cloned(), Place::Overflow),
+        };
+        (
+            Check {
+                quota: ask.quota,
+                cost: ask.cost,
+                shadow: ask.shadow,
+                state,
+            },
+            place,
+        )
+    }
+
+    /// Whether a new subject can be taken in without pushing a busy one out; drops an idle one for it.
+    fn has_room(&mut self, now_ms: u64) -> bool {
+        if self.entries.len() < self.max_subjects && self.bytes < MAX_BYTES {
+            return true;
+        }
+        let idle = self
+            .entries
+            .iter()
+            .rev()
+            .take(LOOKED_AT)
+            .find(|(_, entry)| entry.idle_at_ms <= now_ms);
+        match idle.map(|(key, _)| key.clone()) {
+            Some(key) => {
+                self.forget(&key);
+                self.entries.len() < self.max_subjects && self.bytes < MAX_BYTES
+            }
+            None => false,
+        }
+    }
+
+    fn keep(&mut self, key: &str, state: State, quota: &Quota, now_ms: u64) {
+        let idle_at_ms = now_ms.saturating_add(state.reset_ms(quota, now_ms));
+        let entry = Entry { state, idle_at_ms };
+        self.bytes = self.bytes.saturating_add(size(key, &entry));
+        if let Some((key, old)) = self.entries.push(key.to_owned(), entry) {
+            self.bytes = self.bytes.saturating_sub(size(&key, &old));
+        }
+        while self.entries.len() > self.max_subjects || (self.bytes > MAX_BYTES && self.entries.len() > 1) {
+            let idle = self
+                .entries
+                .iter()
+                .rev()
+                .take(LOOKED_AT)
+                .find(|(_, entry)| entry.idle_at_ms <= now_ms);
+            match idle
+                .or_else(|| self.entries.iter().next_back())
+                .map(|(key, _)| key.clone())
+            {
+                Some(key) => self.forget(&key),
+                None => break,
+            }
+        }
+    }
+}
+
+/// About the bytes that an entry takes.
+fn size(key: &str, entry: &Entry) -> usize {
+    let log = match &entry.state {
+        State::Log(log) => log.entries.capacity().saturating_mul(size_of::<(u64, u64)>()),
+        _ => 0,
+    };
+    key.len().saturating_add(log).saturating_add(OVERHEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Wait;
+    use crate::policy::Algorithm;
+
+    const NOW: u64 = 1_785_432_000_000;
+    const ALGORITHMS: [Algorithm; 4] = [
+        Algorithm::TokenBucket,
+        Algorithm::FixedWindow,
+        Algorithm::SlidingWindow,
+        Algorithm::SlidingLog,
+    ];
+
+    fn quota(limit: u64) -> Quota {
+        Quota {
+            algorithm: Algorithm::TokenBucket,
+            limit,
+            burst: limit,
+            window_ms: 60_000,
+        }
+    }
+
+    fn ask(key: &str, limit: u64) -> LocalAsk<'_> {
+        LocalAsk {
+            limit: 0,
+            key,
+            quota: quota(limit),
+            cost: 1,
+            shadow: false,
+        }
+    }
+
+    fn allowed(table: &mut Table, key: &str, limit: u64, times: usize, now: u64) -> usize {
+        (0..times)
+            .filter(|_| table.decide(&[ask(key, limit)], now).allowed)
+            .count()
+    }
+
+    #[test]
+    fn counts_exactly() {
+        let mut table = Table::new(10);
+        assert_eq!(allowed(&mut table, "a", 20, 40, NOW), 20);
+    }
+
+    #[test]
+    fn all_or_nothing() {
+        let mut table = Table::new(10);
+        for _ in 0..5 {
+            table.decide(&[ask("a", 3), ask("b", 10)], NOW);
+        }
+        let decision = table.decide(
+            &[LocalAsk {
+                cost: 0,
+                ..ask("b", 10)
+            }],
+            NOW,
+        );
+        assert_eq!(
+            (decision.verdicts[0].remaining, decision.verdicts[0].wait),
+            (7, Wait::None)
+        );
+    }
+
+    #[test]
+    fn never_larger_than_its_bound() {
+        // FIELD-REPORTS B48: an unbounded map in an isolate.
+        let mut table = Table::new(1000);
+        for subject in 0..200_000_u64 {
+            table.decide(&[ask(&subject.to_string(), 3)], NOW + subject);
+            assert!(table.len() <= 1000);
+        }
+        assert!(table.bytes() <= 1000 * (OVERHEAD + 8));
+    }
+
+    #[test]
+    fn bytes_are_bounded_too() {
+        let mut table = Table::new(100_000);
+        let log = Quota {
+            algorithm: Algorithm::SlidingLog,
+            limit: 10_000,
+            burst: 10_000,
+            window_ms: 3_600_000,
+        };
+        for subject in 0..200_u64 {
+            for charge in 0..1_000_u64 {
+                let key = subject.to_string();
+                let ask = LocalAsk {
+                    limit: 0,
+                    key: &key,
+                    quota: log,
+                    cost: 1,
+                    shadow: false,
+                };
+                table.decide(&[ask], NOW + charge);
+            }
+        }
+        assert!(table.bytes() <= MAX_BYTES, "{}", table.bytes());
+        let counted: usize = table.entries.iter().map(|(key, entry)| size(key, entry)).sum();
+        assert_eq!(table.bytes(), counted);
+    }
+
+    #[test]
+    fn a_flood_frees_no_known_subject_and_locks_none_out() {
+        let mut table = Table::new(100);
+        assert_eq!(allowed(&mut table, "attacker", 5, 10, NOW), 5);
+        assert_eq!(allowed(&mut table, "customer", 5, 2, NOW), 2);
+        let made_up: usize = (0..10_000)
+            .map(|subject| {
+                // The two stay in use, as they would.
+                table.decide(
+                    &[LocalAsk {
+                        cost: 0,
+                        ..ask("customer", 5)
+                    }],
+                    NOW,
+                );
+                table.decide(&[ask("attacker", 5)], NOW);
+                allowed(&mut table, &format!("made-up-{subject}"), 5, 1, NOW)
+            })
+            .sum();
+        assert_eq!(made_up, 98 + 5, "as many as found room, then one counter for all");
+        assert_eq!(allowed(&mut table, "attacker", 5, 10, NOW), 0);
+        assert_eq!(allowed(&mut table, "customer", 5, 10, NOW), 3);
+    }
+
+    #[test]
+    fn idle_subjects_make_room() {
+        let mut table = Table::new(10);
+        for subject in 0..10 {
+            allowed(&mut table, &subject.to_string(), 5, 5, NOW);
+        }
+        assert_eq!(
+            allowed(&mut table, "new", 5, 10, NOW + 60_000),
+            5,
+            "a count of its own"
+        );
+    }
+
+    #[test]
+    fn warm_from_what_the_store_said() {
+        // FIELD-REPORTS B43: a cold fallback gives a free burst.
+        for algorithm in ALGORITHMS {
+            let quota = Quota {
+                algorithm,
+                limit: 10,
+                burst: 10,
+                window_ms: 60_000,
+            };
+            let share = quota.with_limit(5);
+            let local = |key| LocalAsk {
+                limit: 0,
+                key,
+                quota: share,
+                cost: 1,
+                shadow: false,
+            };
+            for (remaining, passes) in [(0, 0), (2, 2), (5, 5), (10, 5)] {
+                let mut table = Table::new(10);
+                table.feed("a", &share, remaining, NOW);
+                let passed = (0..20)
+                    .filter(|_| table.decide(&[local("a")], NOW).allowed)
+                    .count();
+                assert_eq!(passed, passes, "{algorithm:?} with {remaining} left");
+                // At recovery the store, which saw none of it, gives nothing back here.
+                table.feed("a", &share, 10, NOW);
+                assert!(!table.decide(&[local("a")], NOW).allowed, "{algorithm:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What is configured: the policy as the rest of the crate sees it, already validated.
+//!
+//! A value of [`Policy`] can only be had from [`document::read_json`] and `read_toml` beside it, so every number in it is inside the
+//! bounds that the arithmetic of `limit` and of the scripts relies on.
+
+pub mod address;
+pub mod bounds;
+pub mod document;
+pub mod duration;
+pub mod error;
+pub mod key;
+pub mod origin;
+pub mod path;
+pub mod pattern;
+pub mod routes;
+pub mod text;
+pub mod validate;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+
+pub use error::PolicyError;
+pub use key::KeyPart;
+pub use routes::{Route, Router};
+
+/// A whole validated policy.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// `[gateway]`.
+    pub gateway: Gateway,
+    /// `[store]`.
+    pub store: Store,
+    /// `[degraded]`.
+    pub degraded: Degraded,
+    /// `[[limits]]` in the order written; routes name them by index.
+    pub limits: Vec<Limit>,
+    /// `[[routes]]`, matched through a tree.
+    pub router: Router,
+    /// First 16 hex digits of the SHA-256 of the policy's canonical JSON; tells two policies apart in logs.
+    pub digest: String,
+}
+
+/// `[gateway]`: what stands behind, and what clients are told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gateway {
+    /// Where requests go: `http(s)://host[:port][/base]`, or `binding:NAME`.
+    pub origin: Origin,
+    /// The one header, lower case, trusted for the client's address.
+    pub client_ip: String,
+    /// IPv6 addresses are counted by this many leading bits (32 to 128).
+    pub ipv6_prefix: u8,
+    /// What happens to a request that no route matches.
+    pub unmatched: Unmatched,
+    /// Which header dialects answers carry, in the order written.
+    pub headers: Vec<HeaderDialect>,
+    /// Whether answers carry `Sluicegate-Tier`.
+    pub tier_header: bool,
+    /// Deadline for the origin's response head in milliseconds; beyond it 504. `None`: the platform's own.
+    pub origin_timeout_ms: Option<u64>,
+}
+
+/// Where admitted requests go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Scheme, authority and base path, without a trailing slash.
+    Url(String),
+    /// The name of a service binding.
+    Binding(String),
+}
+
+/// `gateway.unmatched`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmatched {
+    /// Forwarded without a limit.
+    Pass,
+    /// Answered 404.
+    Deny,
+}
+
+/// One dialect of rate limit response headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeaderDialect {
+    /// `RateLimit-Policy` and `RateLimit`, draft-ietf-httpapi-ratelimit-headers-10.
+    Draft10,
+    /// `RateLimit-Limit`, `-Remaining`, `-Reset`, draft 03: delta seconds.
+    Draft03,
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`: epoch seconds.
+    XRateLimit,
+}
+
+/// `[store]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    /// One deadline over connect, headers, body and parse, in milliseconds.
+    pub timeout_ms: u64,
+    /// Whose clock decides.
+    pub clock: Clock,
+    /// Which form of the script is sent.
+    pub dialect: Dialect,
+    /// First segment of every key.
+    pub prefix: String,
+    /// A refusal is remembered by the isolate for at most this many milliseconds; 0 remembers none.
+    pub remember_ms: u64,
+    /// Redis Cluster: every key under one hash tag.
+    pub cluster: bool,
+}
+
+/// `store.clock`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The isolate's.
+    Edge,
+    /// The store's (`TIME`, one command more).
+    Store,
+}
+
+/// `store.dialect`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// By the store's host name.
+    Auto,
+    /// The script opens with `#!lua flags=allow-key-locking`.
+    Upstash,
+    /// It does not.
+    Redis,
+}
+
+/// `[degraded]`: limits inside the isolate while the store fails.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Degraded {
+    /// Part of each limit that one isolate grants, 0 < share ≤ 1; at least 1 request.
+    pub share: f64,
+    /// Most subjects the isolate keeps count of.
+    pub max_subjects: usize,
+}
+
+/// One `[[limits]]` entry.
+#[derive(Debug, Clone)]
+pub struct Limit {
+    /// Printable ASCII without space and `" \ : , / % { }`; unique.
+    pub name: String,
+    /// How it counts.
+    pub algorithm: Algorithm,
+    /// Window in milliseconds, 100 ms to 400 days.
+    pub window_ms: u64,
+    /// What a subject without a plan (or with an unknown one) gets.
+    pub quota: Quota,
+    /// Who is counted: one part or more.
+    pub key: Vec<KeyPart>,
+    /// What a request without one of the parts gets.
+    pub on_missing_key: OnMissingKey,
+    /// The request attribute that names the plan.
+    pub plan: Option<KeyPart>,
+    /// Quotas by the plan's name.
+    pub plans: BTreeMap<String, Quota>,
+    /// What a request costs.
+    pub cost: Cost,
+    /// What happens when the store is down.
+    pub on_store_error: OnStoreError,
+    /// Counts and reports, never refuses.
+    pub shadow: bool,
+    /// Who is not counted.
+    pub exempt: Exempt,
+}
+
+/// How a rate limit counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Algorithm {
+    /// Windows aligned to the Unix epoch.
+    FixedWindow,
+    /// This window's count plus the weighted previous one.
+    SlidingWindow,
+    /// Exact: no more than `limit` in any window.
+    SlidingLog,
+    /// `burst` at once from idle, then `limit` per window.
+    TokenBucket,
+}
+
+/// What one subject may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quota {
+    /// Never counted, never asks the store.
+    Unlimited,
+    /// Never passes.
+    Blocked,
+    /// Counted.
+    Limited(Capacity),
+}
+
+/// The numbers of a counted quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Units per window.
+    pub limit: NonZeroU64,
+    /// Token bucket: units at once from idle. Other algorithms: equal to `limit`.
+    pub burst: NonZeroU64,
+}
+
+/// `limits.cost`: a fixed number, or read from a request header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cost {
+    /// Header, lower case, that carries the cost; `None`: always `default`.
+    pub header: Option<String>,
+    /// Cost without the header.
+    pub default: u64,
+    /// Greatest cost a client may ask for; more is 400.
+    pub max: u64,
+}
+
+/// `on_missing_key`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnMissingKey {
+    /// 400.
+    Deny,
+    /// This limit does not apply.
+    Skip,
+    /// All requests without the part share one counter of their own.
+    Share,
+}
+
+/// `on_store_error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnStoreError {
+    /// The isolate decides at `degraded.share` of the limit.
+    Degraded,
+    /// Passes.
+    Open,
+    /// 503.
+    Closed,
+}
+
+/// `exempt`: requests a limit does not count.
+#[derive(Debug, Clone, Default)]
+pub struct Exempt {
+    /// Networks of client addresses.
+    pub networks: Vec<address::Network>,
+    /// Attributes (`header:`, `cookie:`, `query:` …) with the value that exempts.
+    pub values: Vec<(KeyPart, ExemptValue)>,
+}
+
+/// What an exempting attribute must be equal to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ExemptValue {
+    /// This text.
+    Literal(String),
+    /// The text of a secret binding of this name.
+    Binding(String),
+}

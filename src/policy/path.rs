@@ -1,0 +1,152 @@
+//! What route matching sees of a request's path.
+
+use std::borrow::Cow;
+
+/// The canonical path: no spelling of a URL that an origin could take for the same thing dodges a limit.
+///
+/// Percent-escapes are decoded once (an escape that is none stays; bytes that are not UTF-8 become U+FFFD), `\`
+/// counts as `/`, and so do `%2F` and `%5C`; slashes are collapsed, `.` and `..` removed (never above the root),
+/// a trailing slash dropped. The usual path has nothing of that and is borrowed as it is.
+///
+/// `raw` is the path alone, without query or fragment.
+#[must_use]
+pub fn canonical(raw: &str) -> Cow<'_, str> {
+    if is_canonical(raw) {
+        Cow::Borrowed(raw)
+    } else {
+        Cow::Owned(rebuilt(raw))
+    }
+}
+
+fn is_canonical(raw: &str) -> bool {
+    let Some(rest) = raw.strip_prefix('/') else {
+        return false;
+    };
+    if rest.is_empty() {
+        return true;
+    }
+    // One pass over the bytes: every request pays for it.
+    let mut segment = Segment::Empty;
+    for byte in rest.bytes() {
+        segment = match (byte, segment) {
+            (b'%' | b'\\', _) => return false,
+            (b'/', Segment::Text) => Segment::Empty,
+            (b'/', _) => return false,
+            (b'.', Segment::Empty) => Segment::Dot,
+            (b'.', Segment::Dot) => Segment::DotDot,
+            _ => Segment::Text,
+        };
+    }
+    segment == Segment::Text
+}
+
+/// What the segment holds so far.
+#[derive(Clone, Copy, PartialEq)]
+enum Segment {
+    Empty,
+    Dot,
+    DotDot,
+    Text,
+}
+
+fn rebuilt(raw: &str) -> String {
+    let decoded = decoded(raw.as_bytes());
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
+        match segment {
+            b"" | b"." => {}
+            b".." => drop(kept.pop()),
+            _ => kept.push(segment),
+        }
+    }
+    let mut path = Vec::with_capacity(decoded.len().saturating_add(1));
+    for segment in &kept {
+        path.push(b'/');
+        path.extend_from_slice(segment);
+    }
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    String::from_utf8_lossy(&path).into_owned()
+}
+
+fn decoded(raw: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((&byte, behind)) = rest.split_first() {
+        let escaped = match (byte, behind) {
+            (b'%', [high, low, after @ ..]) => hex(*high).zip(hex(*low)).map(|(h, l)| (h << 4 | l, after)),
+            _ => None,
+        };
+        let (byte, behind) = escaped.unwrap_or((byte, behind));
+        out.push(byte);
+        rest = behind;
+    }
+    out
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit)
+        .to_digit(16)
+        .and_then(|value| u8::try_from(value).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borrowed_when_nothing_changes() {
+        for path in [
+            "/",
+            "/a",
+            "/a/b.c",
+            "/v1/chat/..x",
+            "/a/.well-known/x",
+            "/...",
+            "/a:b@c;d=e",
+            "/ä",
+        ] {
+            assert!(
+                matches!(canonical(path), Cow::Borrowed(same) if same == path),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn spellings() {
+        let rows = [
+            ("", "/"),
+            ("a", "/a"),
+            ("*", "/*"),
+            ("//", "/"),
+            ("/a/", "/a"),
+            ("/a//b///c", "/a/b/c"),
+            ("/a/./b/.", "/a/b"),
+            ("/a/../b", "/b"),
+            ("/a/b/..", "/a"),
+            ("/..", "/"),
+            ("/../../a", "/a"),
+            ("/a\\b", "/a/b"),
+            ("/%61", "/a"),
+            ("/a%2Fb", "/a/b"),
+            ("/a%2fb", "/a/b"),
+            ("/a%5cb", "/a/b"),
+            ("/a/%2e%2E/b", "/b"),
+            ("/a/.%2e/b", "/b"),
+            ("/a%2F..%2Fb", "/b"),
+            ("/%252e", "/%2e"),
+            ("/%", "/%"),
+            ("/%4", "/%4"),
+            ("/%zz", "/%zz"),
+            ("/%%61", "/%a"),
+            ("/caf%C3%A9", "/café"),
+            ("/%FF", "/\u{fffd}"),
+            ("/a%00", "/a\0"),
+        ];
+        for (raw, expected) in rows {
+            assert_eq!(canonical(raw), expected, "{raw}");
+        }
+    }
+}

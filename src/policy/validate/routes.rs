@@ -1,0 +1,155 @@
+//! `[[routes]]`.
+
+use super::fields::{Field, Table};
+use super::limits::{Drafts, at, unique_names};
+use crate::policy::error::Wrong;
+use crate::policy::pattern::Pattern;
+use crate::policy::routes::{Route, Router};
+use crate::policy::{Origin, bounds, text};
+
+/// Fields of a route.
+pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin"];
+
+/// Reads the routes and builds their router; `None` when any of it is wrong.
+pub(super) fn router(top: &Table<'_>, limits: &Drafts) -> Option<Router> {
+    let fields = top.list("routes");
+    unique_names(&fields);
+    let read: Vec<_> = fields.iter().map(|field| (field, route(field, limits))).collect();
+    let whole = read.iter().all(|(_, route)| route.is_some());
+    // Those that are right are held against each other even when another is wrong.
+    let (fields, routes): (Vec<_>, Vec<_>) = read
+        .into_iter()
+        .filter_map(|(field, route)| route.map(|route| (field, route)))
+        .unzip();
+    let names: Vec<_> = routes.iter().map(|route| route.name.clone()).collect();
+    match Router::new(routes) {
+        Ok(router) => whole.then_some(router),
+        Err(conflicts) => {
+            for conflict in conflicts {
+                let (Some(second), Some(first)) = (fields.get(conflict.second), fields.get(conflict.first))
+                else {
+                    continue;
+                };
+                let named = |index: usize| names.get(index).map_or("", String::as_str);
+                second.named("path").wrong(
+                    format!(
+                        "the routes \"{}\" ({}) and \"{}\" ({}) could not be told apart",
+                        named(conflict.first),
+                        at(first.place(), first.line()),
+                        named(conflict.second),
+                        at(second.place(), second.line()),
+                    ),
+                    "let their paths, methods or hosts differ, or make them one route",
+                );
+            }
+            None
+        }
+    }
+}
+
+fn route(field: &Field<'_>, limits: &Drafts) -> Option<Route> {
+    let table = field.table(ROUTE)?;
+    let name = table
+        .required("name", "write name = \"…\"")
+        .and_then(|field| field.parsed(|given| text::name("name", given, text::MAX_NAME)));
+    let path = table
+        .required("path", "write path = \"/…\"")
+        .and_then(|field| field.parsed(|given| Ok((given.to_owned(), Pattern::parse(given)?))));
+    let methods = table
+        .get("methods")
+        .map_or(Some(Vec::new()), |field| methods(&field));
+    let host = table
+        .get("host")
+        .map_or(Some(None), |field| field.parsed(text::host).map(Some));
+    let origin = table
+        .get("origin")
+        .map_or(Some(None), |field| field.parsed(Origin::parse).map(Some));
+    let pattern = path.as_ref().map(|(_, pattern)| pattern);
+    let named = table
+        .required(
+            "limits",
+            "write limits = [\"…\"], or limits = [] for a route without limits",
+        )
+        .and_then(|field| limit_indices(&field, pattern, limits));
+    let (path, pattern) = path?;
+    Some(Route {
+        name: name?,
+        path,
+        pattern,
+        methods: methods?,
+        host: host?,
+        limits: named?,
+        origin: origin?,
+    })
+}
+
+fn methods(field: &Field<'_>) -> Option<Vec<String>> {
+    let methods = field.each(|item| item.parsed(text::method))?;
+    if methods.is_empty() {
+        field.wrong(
+            "no method would ever match",
+            "remove methods to take every method",
+        );
+        return None;
+    }
+    let mut before: Vec<&String> = Vec::new();
+    for (item, method) in field.items()?.iter().zip(&methods) {
+        if before.contains(&method) {
+            item.wrong(
+                format!("the method \"{method}\" stands here twice"),
+                "write it once",
+            );
+            return None;
+        }
+        before.push(method);
+    }
+    Some(methods)
+}
+
+fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) -> Option<Vec<usize>> {
+    let items = field.items()?;
+    if items.len() > bounds::MAX_LIMITS_PER_ROUTE {
+        field.wrong(
+            format!("{} limits on one route", items.len()),
+            format!("name at most {}", bounds::MAX_LIMITS_PER_ROUTE),
+        );
+        return None;
+    }
+    let indices = field.each(|item| limit_index(item, pattern, limits))?;
+    let mut before: Vec<usize> = Vec::new();
+    for (item, index) in items.iter().zip(&indices) {
+        if before.contains(index) {
+            item.wrong(
+                "the same limit twice on one route",
+                "name it once; a cost makes requests count more",
+            );
+            return None;
+        }
+        before.push(*index);
+    }
+    Some(indices)
+}
+
+fn limit_index(item: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) -> Option<usize> {
+    let given = item.text()?;
+    let (index, draft) = item.checked(
+        limits
+            .named(given)
+            .ok_or_else(|| Wrong::unknown("limit", given, limits.names())),
+    )?;
+    // Without a pattern nothing can be said: its error is the one to mend first.
+    let lacking = draft
+        .params
+        .iter()
+        .find(|name| pattern.is_some_and(|p| !p.params().any(|has| has == *name)));
+    match lacking {
+        None => Some(index),
+        Some(name) => {
+            item.wrong(
+                format!("the limit \"{given}\" asks for param:{name}, which the route's path does not have"),
+                format!("put {{{name}}} into the path, or name another limit"),
+            );
+            None
+        }
+    }
+}

@@ -1,0 +1,447 @@
+//! The circuit breaker of one isolate: while the store fails, requests do not wait for it.
+//!
+//! Closed, it counts calls over a sliding time window and opens when enough of them failed, or were slow. Open, it
+//! lets nothing through until its time is over; that time grows with every opening in a row, with jitter, so that
+//! isolates do not all come back at once. Then, half-open, it lets a bounded number of probes out: as many successes
+//! close it, one failure opens it again. A probe whose request is never heard of again gives its permit back when
+//! its own deadline has passed.
+//!
+//! A pure state machine: time and random numbers are arguments. A clock that stands still or reads 0 does no harm,
+//! one that steps back counts as standing still.
+
+/// What the breaker goes by; durations in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Length of the sliding window.
+    pub window_ms: u64,
+    /// Fewest calls in the window that say anything.
+    pub min_calls: u32,
+    /// Part of the calls, 0 to 1, whose failure opens.
+    pub failure_rate: f64,
+    /// A call that takes longer is slow.
+    pub slow_ms: u64,
+    /// Part of the calls, 0 to 1, whose slowness opens.
+    pub slow_rate: f64,
+    /// How long it stays open the first time.
+    pub open_ms: u64,
+    /// How long it stays open at most, growing.
+    pub max_open_ms: u64,
+    /// How long it stays open on what asking again does not mend: a refused token, a used-up budget.
+    pub long_open_ms: u64,
+    /// Probes out at once when half-open, and successes that close.
+    pub probes: u32,
+}
+
+/// How a call ended, as far as the breaker is concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// An answer after this many milliseconds.
+    Answered(u64),
+    /// A failure that says something about the store.
+    Failed,
+    /// A failure that asking again does not mend: opens at once and for long.
+    Hopeless,
+    /// The store asks to be left alone for this many milliseconds: opens at once.
+    LeaveAlone(u64),
+    /// Says nothing about the store.
+    Neutral,
+}
+
+/// Leave to make one call; goes back with its [`Ending`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Permit {
+    /// A number in half-open state, none in closed.
+    probe: Option<u32>,
+    /// The state it was given in, by count of changes; an ending from another state does not count.
+    generation: u32,
+}
+
+/// State by name, for the log and the status page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Calls go through.
+    Closed,
+    /// No call goes through.
+    Open,
+    /// Probes go through.
+    HalfOpen,
+}
+
+impl Phase {
+    /// As the log and the API say it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half-open",
+        }
+    }
+}
+
+/// Parts that the sliding window moves by.
+const BUCKETS: u64 = 10;
+
+/// How long after its deadline a probe that nobody came back for is given up, in milliseconds.
+const PROBE_GRACE_MS: u64 = 1_000;
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Bucket {
+    number: u64,
+    calls: u32,
+    failed: u32,
+    slow: u32,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    Closed,
+    Open { until_ms: u64 },
+    HalfOpen { out: Vec<(u32, u64)>, succeeded: u32 },
+}
+
+/// The breaker.
+#[derive(Debug, Clone)]
+pub struct Breaker {
+    config: Config,
+    state: State,
+    buckets: [Bucket; BUCKETS as usize],
+    openings: u32,
+    generation: u32,
+    next_probe: u32,
+    now_ms: u64,
+}
+
+impl Breaker {
+    /// A closed breaker.
+    pub fn new(config: Config) -> Self {
+        Self {
+            config,
+            state: State::Closed,
+            buckets: [Bucket::default(); BUCKETS as usize],
+            openings: 0,
+            generation: 0,
+            next_probe: 0,
+            now_ms: 0,
+        }
+    }
+
+    /// Leave for a call with this deadline; `Err` is for how many milliseconds there is none.
+    pub fn permit(&mut self, now_ms: u64, deadline_ms: u64) -> Result<Permit, u64> {
+        let now = self.tick(now_ms);
+        if let State::Open { until_ms } = self.state {
+            if now < until_ms {
+                return Err(until_ms.saturating_sub(now));
+            }
+            self.change(State::HalfOpen {
+                out: Vec::new(),
+                succeeded: 0,
+            });
+        }
+        let generation = self.generation;
+        match &mut self.state {
+            State::HalfOpen { out, .. } => {
+                out.retain(|(_, deadline)| deadline.saturating_add(PROBE_GRACE_MS) >= now);
+                if out.len() >= self.config.probes as usize {
+                    let soonest = out.iter().map(|(_, deadline)| *deadline).min().unwrap_or(now);
+                    return Err(soonest.saturating_sub(now).max(1));
+                }
+                self.next_probe = self.next_probe.wrapping_add(1);
+                out.push((self.next_probe, deadline_ms));
+                Ok(Permit {
+                    probe: Some(self.next_probe),
+                    generation,
+                })
+            }
+            _ => Ok(Permit {
+                probe: None,
+                generation,
+            }),
+        }
+    }
+
+    /// Takes a permit back with how its call ended. `random` is in [0, 1).
+    pub fn end(&mut self, permit: Permit, ending: Ending, now_ms: u64, random: f64) {
+        let now = self.tick(now_ms);
+        if permit.generation != self.generation {
+            return;
+        }
+        if let Some(probe) = permit.probe {
+            self.end_probe(probe, ending, now, random);
+            return;
+        }
+        let (failed, slow) = match ending {
+            Ending::Answered(took_ms) => (0, u32::from(took_ms > self.config.slow_ms)),
+            Ending::Failed => (1, 0),
+            Ending::Hopeless | Ending::LeaveAlone(_) => return self.open(now, ending, random),
+            Ending::Neutral => return,
+        };
+        let number = now.checked_div(self.bucket_ms()).unwrap_or(0);
+        let index = number.checked_rem(BUCKETS).unwrap_or(0) as usize;
+        if let Some(bucket) = self.buckets.get_mut(index) {
+            if bucket.number != number {
+                *bucket = Bucket {
+                    number,
+                    ..Bucket::default()
+                };
+            }
+            bucket.calls = bucket.calls.saturating_add(1);
+            bucket.failed = bucket.failed.saturating_add(failed);
+            bucket.slow = bucket.slow.saturating_add(slow);
+        }
+        if self.is_bad(number) {
+            self.open(now, ending, random);
+        } else if failed == 0 && self.openings > 0 && self.counted(number).0 >= self.config.min_calls {
+            // A whole window's worth of good calls: the next opening is a first one again.
+            self.openings = 0;
+        }
+    }
+
+    /// Where it stands.
+    pub fn phase(&self, now_ms: u64) -> Phase {
+        match self.state {
+            State::Closed => Phase::Closed,
+            State::Open { until_ms } if now_ms.max(self.now_ms) < until_ms => Phase::Open,
+            _ => Phase::HalfOpen,
+        }
+    }
+
+    /// Milliseconds until it lets a probe out; 0 where it does now.
+    pub fn opens_in_ms(&self, now_ms: u64) -> u64 {
+        match self.state {
+            State::Open { until_ms } => until_ms.saturating_sub(now_ms.max(self.now_ms)),
+            _ => 0,
+        }
+    }
+
+    /// Calls, failures and slow calls in the window.
+    pub fn counts(&self) -> (u32, u32, u32) {
+        self.counted(self.now_ms.checked_div(self.bucket_ms()).unwrap_or(0))
+    }
+
+    fn end_probe(&mut self, probe: u32, ending: Ending, now: u64, random: f64) {
+        let State::HalfOpen { out, succeeded } = &mut self.state else {
+            return;
+        };
+        let before = out.len();
+        out.retain(|(number, _)| *number != probe);
+        if out.len() == before {
+            // Given up already: what it says comes too late.
+            return;
+        }
+        match ending {
+            Ending::Neutral => {}
+            Ending::Answered(took_ms) if took_ms <= self.config.slow_ms => {
+                *succeeded = succeeded.saturating_add(1);
+                if *succeeded >= self.config.probes {
+                    self.buckets = [Bucket::default(); BUCKETS as usize];
+                    self.change(State::Closed);
+                }
+            }
+            _ => self.open(now, ending, random),
+        }
+    }
+
+    fn open(&mut self, now: u64, ending: Ending, random: f64) {
+        self.openings = self.openings.saturating_add(1);
+        let doubled = 1_u64
+            .checked_shl(self.openings.saturating_sub(1).min(20))
+            .unwrap_or(1);
+        let grown = self
+            .config
+            .open_ms
+            .saturating_mul(doubled)
+            .min(self.config.max_open_ms);
+        let for_ms = match ending {
+            Ending::Hopeless => self.config.long_open_ms,
+            Ending::LeaveAlone(ms) => ms
+                .max(self.config.open_ms)
+                .min(self.config.long_open_ms.max(grown)),
+            _ => grown,
+        };
+        // Half of it for certain, the other half by chance.
+        let half = for_ms / 2;
+        let jitter = (half as f64 * random.clamp(0.0, 1.0)) as u64;
+        let least = if matches!(ending, Ending::LeaveAlone(_)) {
+            for_ms
+        } else {
+            for_ms.saturating_sub(half)
+        };
+        self.change(State::Open {
+            until_ms: now
+                .saturating_add(least)
+                .saturating_add(jitter)
+                .max(now.saturating_add(1)),
+        });
+    }
+
+    fn change(&mut self, state: State) {
+        self.generation = self.generation.wrapping_add(1);
+        self.state = state;
+    }
+
+    fn is_bad(&self, number: u64) -> bool {
+        let (calls, failed, slow) = self.counted(number);
+        let rate = |part: u32| f64::from(part) / f64::from(calls.max(1));
+        calls >= self.config.min_calls
+            && ((failed > 0 && rate(failed) >= self.config.failure_rate)
+                || (slow > 0 && rate(slow) >= self.config.slow_rate))
+    }
+
+    fn counted(&self, number: u64) -> (u32, u32, u32) {
+        let recent = self
+            .buckets
+            .iter()
+            .filter(|bucket| bucket.number.saturating_add(BUCKETS) > number);
+        recent.fold((0, 0, 0), |(calls, failed, slow), bucket| {
+            (
+                bucket.calls.saturating_add(calls),
+                bucket.failed.saturating_add(failed),
+                bucket.slow.saturating_add(slow),
+            )
+        })
+    }
+
+    fn bucket_ms(&self) -> u64 {
+        (self.config.window_ms / BUCKETS).max(1)
+    }
+
+    fn tick(&mut self, now_ms: u64) -> u64 {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.now_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONFIG: Config = Config {
+        window_ms: 10_000,
+        min_calls: 5,
+        failure_rate: 0.5,
+        slow_ms: 100,
+        slow_rate: 0.8,
+        open_ms: 1_000,
+        max_open_ms: 8_000,
+        long_open_ms: 60_000,
+        probes: 2,
+    };
+
+    fn call(breaker: &mut Breaker, ending: Ending, now: u64) -> bool {
+        match breaker.permit(now, now + 150) {
+            Err(_) => false,
+            Ok(permit) => {
+                breaker.end(permit, ending, now, 0.999);
+                true
+            }
+        }
+    }
+
+    fn opened(now: u64) -> Breaker {
+        let mut breaker = Breaker::new(CONFIG);
+        for _ in 0..5 {
+            assert!(call(&mut breaker, Ending::Failed, now));
+        }
+        assert_eq!(breaker.phase(now), Phase::Open);
+        breaker
+    }
+
+    #[test]
+    fn opens_on_failures_and_closes_on_probes() {
+        let mut breaker = opened(0);
+        assert!(!call(&mut breaker, Ending::Answered(1), 998));
+        assert!(call(&mut breaker, Ending::Answered(1), 1_000));
+        assert_eq!(breaker.phase(1_000), Phase::HalfOpen);
+        assert!(call(&mut breaker, Ending::Answered(1), 1_000));
+        assert_eq!(breaker.phase(1_000), Phase::Closed);
+    }
+
+    #[test]
+    fn too_few_calls_say_nothing() {
+        let mut breaker = Breaker::new(CONFIG);
+        for _ in 0..4 {
+            call(&mut breaker, Ending::Failed, 0);
+        }
+        assert_eq!(breaker.phase(0), Phase::Closed);
+        // ... and what lies outside the window is forgotten.
+        assert!(call(&mut breaker, Ending::Failed, 20_000));
+        assert_eq!(breaker.phase(20_000), Phase::Closed);
+    }
+
+    #[test]
+    fn opens_on_slowness() {
+        let mut breaker = Breaker::new(CONFIG);
+        for _ in 0..5 {
+            call(&mut breaker, Ending::Answered(101), 0);
+        }
+        assert_eq!(breaker.phase(0), Phase::Open);
+    }
+
+    #[test]
+    fn open_time_grows_to_its_bound() {
+        let mut breaker = opened(0);
+        let mut now = 0;
+        let mut times = Vec::new();
+        for _ in 0..6 {
+            let wait = breaker.opens_in_ms(now);
+            times.push(wait);
+            now += wait;
+            assert!(call(&mut breaker, Ending::Failed, now));
+        }
+        for (time, most) in times.iter().zip([1_000, 2_000, 4_000, 8_000, 8_000, 8_000]) {
+            assert!(*time <= most && *time >= most / 2, "{times:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mended_opens_at_once_and_for_long() {
+        let mut breaker = Breaker::new(CONFIG);
+        call(&mut breaker, Ending::Hopeless, 0);
+        assert!(breaker.opens_in_ms(0) >= 30_000);
+        let mut breaker = Breaker::new(CONFIG);
+        call(&mut breaker, Ending::LeaveAlone(7_000), 0);
+        assert!(breaker.opens_in_ms(0) >= 7_000);
+    }
+
+    #[test]
+    fn half_open_lets_out_no_more_than_its_probes() {
+        let mut breaker = opened(0);
+        let probes: Vec<_> = (0..50)
+            .filter_map(|_| breaker.permit(1_000, 1_150).ok())
+            .collect();
+        assert_eq!(probes.len(), 2);
+    }
+
+    #[test]
+    fn a_lost_probe_gives_its_permit_back() {
+        let mut breaker = opened(0);
+        let lost = breaker.permit(1_000, 1_150).unwrap();
+        breaker.permit(1_000, 1_150).unwrap();
+        assert!(breaker.permit(2_150, 2_300).is_err());
+        assert!(breaker.permit(2_151, 2_301).is_ok());
+        // Too late: it neither closes nor opens.
+        breaker.end(lost, Ending::Failed, 2_152, 0.0);
+        assert_eq!(breaker.phase(2_152), Phase::HalfOpen);
+    }
+
+    #[test]
+    fn an_ending_from_before_the_change_does_not_count() {
+        let mut breaker = Breaker::new(CONFIG);
+        let early: Vec<_> = (0..10).map(|_| breaker.permit(0, 150).unwrap()).collect();
+        for permit in &early {
+            breaker.end(*permit, Ending::Failed, 150, 0.0);
+        }
+        let until = breaker.opens_in_ms(150);
+        assert!(until <= 1_000, "opened once, not twice: {until}");
+    }
+
+    #[test]
+    fn a_clock_at_zero_or_going_back_does_no_harm() {
+        // Report: workerd 6839, the clock reads 0 at module load.
+        let mut breaker = opened(0);
+        assert!(!call(&mut breaker, Ending::Answered(1), 0));
+        let mut breaker = opened(50_000);
+        assert!(!call(&mut breaker, Ending::Answered(1), 0));
+        assert!(call(&mut breaker, Ending::Answered(1), 51_000));
+    }
+}

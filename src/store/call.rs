@@ -1,0 +1,225 @@
+//! The body of the one request that a decision costs.
+
+use std::fmt::Write as _;
+
+use super::key::letter;
+use super::script::Script;
+use crate::limit::Quota;
+use crate::policy::{Clock, Dialect};
+
+/// Which of a script's two forms a store takes. `Auto` has been resolved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Plain.
+    Redis,
+    /// Opens with the flag line.
+    Upstash,
+}
+
+impl Form {
+    /// The form that a policy's dialect means for a store at this URL.
+    pub fn of(dialect: Dialect, store_url: &str) -> Self {
+        match dialect {
+            Dialect::Redis => Self::Redis,
+            Dialect::Upstash => Self::Upstash,
+            Dialect::Auto => {
+                let host = crate::subject::request::split_url(store_url).host;
+                let host = crate::subject::request::canonical_host(host);
+                if host == "upstash.io" || host.ends_with(".upstash.io") {
+                    Self::Upstash
+                } else {
+                    Self::Redis
+                }
+            }
+        }
+    }
+}
+
+/// How a script is named in a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScriptCall {
+    /// `EVALSHA`, by its hash.
+    BySha,
+    /// `EVAL`, its text with it: after NOSCRIPT, and only then.
+    ByText,
+}
+
+/// One limit of a request as the script is asked about it.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// Index of the limit in the policy.
+    pub limit: usize,
+    /// What its subject may use.
+    pub quota: Quota,
+    /// Key of the subject's state.
+    pub key: String,
+    /// Key of the subject's override.
+    pub override_key: String,
+    /// Where the subject begins in `key`.
+    pub subject_at: usize,
+    /// Units the request asks for; 0 is a look.
+    pub cost: u64,
+    /// Counts and reports, never refuses.
+    pub shadow: bool,
+}
+
+impl Ask {
+    /// The subject, as it stands in the key.
+    pub fn subject(&self) -> &str {
+        self.key.get(self.subject_at..).unwrap_or_default()
+    }
+}
+
+/// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
+/// only characters that JSON takes as they are (`policy::bounds` and `subject` see to that).
+pub fn check_body(
+    script: &Script,
+    form: Form,
+    by: ScriptCall,
+    clock: Clock,
+    now_ms: u64,
+    asks: &[Ask],
+) -> String {
+    let mut body = String::with_capacity(asks.len().saturating_mul(192).saturating_add(128));
+    let (text, sha) = match form {
+        Form::Redis => (script.redis, script.redis_sha),
+        Form::Upstash => (script.upstash, script.upstash_sha),
+    };
+    match by {
+        ScriptCall::BySha => {
+            body.push_str("[\"EVALSHA\",\"");
+            body.push_str(sha);
+            body.push('"');
+        }
+        ScriptCall::ByText => {
+            body.push_str("[\"EVAL\",");
+            body.push_str(&serde_json::Value::from(text).to_string());
+        }
+    }
+    number(&mut body, asks.len().saturating_mul(2) as u64);
+    for ask in asks {
+        string(&mut body, &ask.key);
+    }
+    for ask in asks {
+        string(&mut body, &ask.override_key);
+    }
+    match clock {
+        Clock::Edge => number(&mut body, now_ms),
+        Clock::Store => body.push_str(",\"\""),
+    }
+    for ask in asks {
+        let letter = letter(ask.quota.algorithm);
+        body.push_str(",\"");
+        body.push(if ask.shadow {
+            letter.to_ascii_uppercase()
+        } else {
+            letter
+        });
+        body.push('"');
+        number(&mut body, ask.quota.limit);
+        number(&mut body, ask.quota.window_ms);
+        number(&mut body, ask.quota.burst);
+        number(&mut body, ask.quota.ttl_ms());
+        number(&mut body, ask.cost);
+    }
+    body.push(']');
+    body
+}
+
+fn string(body: &mut String, text: &str) {
+    body.push_str(",\"");
+    body.push_str(text);
+    body.push('"');
+}
+
+fn number(body: &mut String, number: u64) {
+    // Writing to a String cannot fail.
+    let _ = write!(body, ",\"{number}\"");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::Algorithm;
+
+    const SCRIPT: Script = Script {
+        redis: "return \"1\"\n",
+        redis_sha: "aa",
+        upstash: "#!lua\nreturn 1",
+        upstash_sha: "bb",
+    };
+
+    fn ask() -> Ask {
+        let quota = Quota {
+            algorithm: Algorithm::TokenBucket,
+            limit: 50,
+            burst: 100,
+            window_ms: 1000,
+        };
+        let (key, override_key) = ("sg:1:a:b1s:1.2.3.4".to_owned(), "sg:1:a:!:1.2.3.4".to_owned());
+        Ask {
+            limit: 0,
+            quota,
+            key,
+            override_key,
+            subject_at: 11,
+            cost: 1,
+            shadow: false,
+        }
+    }
+
+    #[test]
+    fn the_body_is_one_array_of_strings() {
+        // FIELD-REPORTS B09: an object of script, keys and args is refused by the REST endpoint.
+        for by in [ScriptCall::BySha, ScriptCall::ByText] {
+            let body = check_body(
+                &SCRIPT,
+                Form::Redis,
+                by,
+                Clock::Edge,
+                1_785_432_109_876,
+                &[ask(), ask()],
+            );
+            let parsed: Vec<String> = serde_json::from_str(&body).unwrap();
+            assert_eq!(parsed.len(), 3 + 4 + 1 + 2 * 6);
+            assert_eq!(parsed[2], "4");
+            assert_eq!(
+                &parsed[8..],
+                "b 50 1000 100 4000 1 b 50 1000 100 4000 1"
+                    .split(' ')
+                    .collect::<Vec<_>>()
+            );
+        }
+    }
+
+    #[test]
+    fn store_clock_and_shadow_show_in_the_arguments() {
+        let shadow = Ask {
+            shadow: true,
+            ..ask()
+        };
+        let body = check_body(
+            &SCRIPT,
+            Form::Upstash,
+            ScriptCall::BySha,
+            Clock::Store,
+            5,
+            &[shadow],
+        );
+        assert!(body.starts_with("[\"EVALSHA\",\"bb\",\"2\","), "{body}");
+        assert!(body.contains(",\"\",\"B\","), "{body}");
+    }
+
+    #[test]
+    fn the_dialect_follows_the_host() {
+        for (url, form) in [
+            ("https://eu1-apt-1.upstash.io", Form::Upstash),
+            ("https://eu1-apt-1.UPSTASH.io.:443/", Form::Upstash),
+            ("http://127.0.0.1:8079", Form::Redis),
+            ("https://upstash.io.example.com", Form::Redis),
+            ("https://notupstash.io", Form::Redis),
+        ] {
+            assert_eq!(Form::of(Dialect::Auto, url), form, "{url}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Names of keys: `{prefix}:{schema version}:{limit}:{what}:{subject}`.
+//!
+//! Limit names hold no colon, and the subject comes last, so no subject can reach into another limit's keys.
+//! Limit and burst are not in the name, since a change of either keeps what was used; algorithm and window are,
+//! since a change of those starts a new counter.
+
+use crate::limit::Quota;
+use crate::policy::{Algorithm, duration};
+
+/// Version of the layout of keys and values; another version never reads this one's.
+pub const SCHEMA: u32 = 1;
+
+/// What stands where the algorithm would, in the key of a subject's override.
+const OVERRIDE: &str = "!";
+
+/// The letter that `lua/check.lua` knows an algorithm by.
+pub fn letter(algorithm: Algorithm) -> char {
+    match algorithm {
+        Algorithm::TokenBucket => 'b',
+        Algorithm::FixedWindow => 'f',
+        Algorithm::SlidingWindow => 's',
+        Algorithm::SlidingLog => 'l',
+    }
+}
+
+/// What the key of any subject's state in one limit begins with.
+pub fn state_stem(prefix: &str, cluster: bool, limit: &str, quota: &Quota) -> String {
+    let what = format!(
+        "{}{}",
+        letter(quota.algorithm),
+        duration::to_text(quota.window_ms)
+    );
+    stem(prefix, cluster, limit, &what)
+}
+
+/// What the key of any subject's override in one limit begins with.
+pub fn override_stem(prefix: &str, cluster: bool, limit: &str) -> String {
+    stem(prefix, cluster, limit, OVERRIDE)
+}
+
+fn stem(prefix: &str, cluster: bool, limit: &str, what: &str) -> String {
+    // On a cluster everything shares one hash tag, so that the keys of an EVAL lie in one slot.
+    let prefix = if cluster {
+        format!("{{{prefix}}}")
+    } else {
+        prefix.to_owned()
+    };
+    format!("{prefix}:{SCHEMA}:{limit}:{what}:")
+}

@@ -1,0 +1,169 @@
+//! What came back: verdicts, or an error in one of a few classes. Body first, then status.
+
+use serde::Deserialize;
+
+use super::call::Ask;
+use super::error::{Class, StoreError};
+use crate::limit::{Verdict, Wait};
+
+/// Most characters of a body that are looked at; a check's reply is far shorter.
+const LONGEST: usize = 65_536;
+
+/// Integers a limit takes in the reply.
+const PER_LIMIT: usize = 4;
+
+/// A decision of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// Whether the request passes.
+    pub allowed: bool,
+    /// One verdict for each limit asked about, in that order.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// The REST envelope. Serde refuses repeated fields, and integers written as floats.
+#[derive(Deserialize)]
+struct Envelope {
+    #[serde(default)]
+    result: Option<Vec<i64>>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+/// Reads a reply to `check.lua`.
+pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Answered, StoreError> {
+    if body.len() > LONGEST {
+        return Err(StoreError::new(Class::Malformed, "reply too long"));
+    }
+    match serde_json::from_str::<Envelope>(body) {
+        Ok(Envelope {
+            error: Some(text), ..
+        }) => Err(StoreError::of_text(&text, status)),
+        Ok(Envelope {
+            result: Some(numbers),
+            ..
+        }) if status < 300 => verdicts(&numbers, asks)
+            .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
+        _ => Err(StoreError::of_text(body, status)),
+    }
+}
+
+/// Takes the integers apart; `None` unless they are what the script can have said of these limits.
+fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
+    let (allowed, rest) = numbers.split_first()?;
+    if !matches!(allowed, 0 | 1) || rest.len() != asks.len().checked_mul(PER_LIMIT)? {
+        return None;
+    }
+    let mut verdicts = Vec::with_capacity(asks.len());
+    let mut refused = false;
+    for (numbers, ask) in rest.chunks_exact(PER_LIMIT).zip(asks) {
+        let &[limit, remaining, reset, wait] = numbers else {
+            return None;
+        };
+        let wait = match wait {
+            0 => Wait::None,
+            -1 => Wait::Never,
+            ms => Wait::Ms(u64::try_from(ms).ok()?),
+        };
+        refused |= wait != Wait::None && !ask.shadow;
+        verdicts.push(Verdict {
+            limit: u64::try_from(limit).ok()?,
+            remaining: u64::try_from(remaining).ok()?,
+            reset_ms: u64::try_from(reset).ok()?,
+            wait,
+        });
+    }
+    // The head says no more than the limits do.
+    (refused == (*allowed == 0)).then_some(Answered {
+        allowed: *allowed == 1,
+        verdicts,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Quota;
+    use crate::policy::Algorithm;
+
+    fn ask(shadow: bool) -> Ask {
+        let quota = Quota {
+            algorithm: Algorithm::FixedWindow,
+            limit: 5,
+            burst: 5,
+            window_ms: 1000,
+        };
+        Ask {
+            limit: 0,
+            quota,
+            key: String::new(),
+            override_key: String::new(),
+            subject_at: 0,
+            cost: 1,
+            shadow,
+        }
+    }
+
+    fn class(status: u16, body: &str) -> Class {
+        read(status, body, &[ask(false)]).unwrap_err().class
+    }
+
+    #[test]
+    fn a_decision_is_read() {
+        let answered = read(200, r#"{"result":[0,5,0,700,700]}"#, &[ask(false)]).unwrap();
+        assert!(!answered.allowed);
+        assert_eq!(
+            answered.verdicts,
+            [Verdict {
+                limit: 5,
+                remaining: 0,
+                reset_ms: 700,
+                wait: Wait::Ms(700)
+            }]
+        );
+        assert!(
+            read(200, r#"{"result":[1,5,0,700,700]}"#, &[ask(true)])
+                .unwrap()
+                .allowed
+        );
+    }
+
+    #[test]
+    fn any_other_shape_is_malformed() {
+        for body in [
+            "",
+            "{",
+            "null",
+            "[]",
+            r#"{"result":null}"#,
+            r#"{"result":"OK"}"#,
+            r#"{"result":[]}"#,
+            r#"{"result":[1]}"#,
+            r#"{"result":[1,5,4,1000]}"#,
+            r#"{"result":[1,5,4,1000,0,0]}"#,
+            r#"{"result":[1.0,5.0,4.0,1000.0,0.0]}"#,
+            r#"{"result":[1,5,-4,1000,0]}"#,
+            r#"{"result":[1,5,4,1000,-2]}"#,
+            r#"{"result":[2,5,4,1000,0]}"#,
+            r#"{"result":[1,5,4,1000,500]}"#,
+            r#"{"result":[0,5,4,1000,0]}"#,
+            r#"{"result":[1,5,4,1000,99999999999999999999]}"#,
+            r#"{"result":[1,5,4,1000,0],"result":[1,5,4,1000,0]}"#,
+            "<html><body>502 Bad Gateway</body></html>",
+        ] {
+            assert_eq!(class(200, body), Class::Malformed, "{body}");
+        }
+        assert_eq!(class(200, &"x".repeat(2_000_000)), Class::Malformed);
+        assert_eq!(class(302, r#"{"result":[1,5,4,1000,0]}"#), Class::Malformed);
+    }
+
+    #[test]
+    fn errors_are_told_by_their_text_first() {
+        let noscript = r#"{"error":"NOSCRIPT No matching script. Please use EVAL."}"#;
+        for status in [200, 400, 500] {
+            assert_eq!(class(status, noscript), Class::NoScript);
+        }
+        assert_eq!(class(500, "oops"), Class::Malformed);
+        assert_eq!(class(401, "Unauthorized"), Class::Misconfigured);
+    }
+}

@@ -1,0 +1,158 @@
+//! Who is asking: the attributes of a request, and the subject that a limit counts them as.
+//!
+//! What clients send (headers, cookies, queries, paths) is never stored: a subject of such parts is the digest of
+//! all of them, so its length is bounded and no value can be made to equal another's. An address stands as it is.
+
+pub mod address;
+pub mod digest;
+pub mod request;
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+pub use digest::Digester;
+pub use request::{HttpRequest, Platform};
+
+use crate::policy::{KeyPart, OnMissingKey};
+
+/// Subject of `global`, and of requests that share for lack of a part.
+pub const NOBODY: &str = "-";
+
+/// Attributes of a request by key part.
+pub trait Attributes {
+    /// The value of one part as the client would have sent it, canonical for `ip`, `host` and `path`; `None` where
+    /// the request has none or an empty one.
+    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>>;
+    /// The client's address, whole.
+    fn address(&self) -> Option<IpAddr>;
+}
+
+/// What a request is to a limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Who {
+    /// Counted as this subject, in the form the store's key ends with.
+    Subject(String),
+    /// The limit does not apply.
+    Skipped,
+    /// The request lacks this part and the limit denies such requests.
+    Missing(KeyPart),
+}
+
+/// Who a request is by the given key parts.
+pub fn identify(
+    parts: &[KeyPart],
+    on_missing: OnMissingKey,
+    attributes: &dyn Attributes,
+    digester: &Digester,
+) -> Who {
+    match parts {
+        [KeyPart::Global] => return Who::Subject(NOBODY.to_owned()),
+        [KeyPart::Ip] => {
+            return match attributes.value(&KeyPart::Ip) {
+                Some(address) => Who::Subject(address.into_owned()),
+                None => absent(&KeyPart::Ip, on_missing).unwrap_or_else(|| Who::Subject(NOBODY.to_owned())),
+            };
+        }
+        _ => {}
+    }
+    let mut digest = digester.start();
+    for part in parts {
+        let value = match part {
+            KeyPart::Global => Some(Cow::Borrowed(NOBODY)),
+            other => attributes.value(other),
+        };
+        if value.is_none()
+            && let Some(verdict) = absent(part, on_missing)
+        {
+            return verdict;
+        }
+        digest.part(part, value.as_deref());
+    }
+    Who::Subject(digest.finish())
+}
+
+/// What a missing part leads to; `None` where it is counted with the others that lack it.
+fn absent(part: &KeyPart, on_missing: OnMissingKey) -> Option<Who> {
+    match on_missing {
+        OnMissingKey::Deny => Some(Who::Missing(part.clone())),
+        OnMissingKey::Skip => Some(Who::Skipped),
+        OnMissingKey::Share => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    struct Given(HashMap<KeyPart, String>);
+
+    impl Attributes for Given {
+        fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
+            self.0.get(part).map(|value| Cow::Borrowed(value.as_str()))
+        }
+
+        fn address(&self) -> Option<IpAddr> {
+            None
+        }
+    }
+
+    fn header(name: &str) -> KeyPart {
+        KeyPart::Header(name.to_owned())
+    }
+
+    fn who(parts: &[KeyPart], given: &[(&str, &str)], on_missing: OnMissingKey) -> Who {
+        let given = Given(
+            given
+                .iter()
+                .map(|(name, value)| (header(name), (*value).to_owned()))
+                .collect(),
+        );
+        identify(parts, on_missing, &given, &Digester::new(None))
+    }
+
+    #[test]
+    fn digests_are_bounded_and_never_show_the_value() {
+        let Who::Subject(subject) = who(
+            &[header("x")],
+            &[("x", &"secret".repeat(2000))],
+            OnMissingKey::Deny,
+        ) else {
+            panic!("no subject");
+        };
+        assert_eq!(subject.len(), 20);
+        assert!(
+            subject
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        );
+    }
+
+    #[test]
+    fn parts_cannot_be_shifted_into_each_other() {
+        let parts = [header("a"), header("b")];
+        let one = who(&parts, &[("a", "x"), ("b", "yz")], OnMissingKey::Deny);
+        let two = who(&parts, &[("a", "xy"), ("b", "z")], OnMissingKey::Deny);
+        let missing = who(&parts, &[("a", "xyz")], OnMissingKey::Share);
+        assert!(one != two && two != missing && one != missing);
+    }
+
+    #[test]
+    fn one_name_is_not_another() {
+        let one = who(&[header("a")], &[("a", "x")], OnMissingKey::Deny);
+        let two = who(&[header("b")], &[("b", "x")], OnMissingKey::Deny);
+        assert_ne!(one, two);
+    }
+
+    #[test]
+    fn a_missing_part_goes_by_policy() {
+        // FIELD-REPORTS B34: an absent attribute must not share a bucket unless the policy says so.
+        let parts = [header("x-api-key")];
+        assert_eq!(
+            who(&parts, &[], OnMissingKey::Deny),
+            Who::Missing(header("x-api-key"))
+        );
+        assert_eq!(who(&parts, &[], OnMissingKey::Skip), Who::Skipped);
+        assert!(matches!(who(&parts, &[], OnMissingKey::Share), Who::Subject(_)));
+    }
+}

@@ -1,0 +1,182 @@
+//! Attributes of an HTTP request as it came in.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use super::{Attributes, address};
+use crate::policy::KeyPart;
+
+/// What the platform knows of a request, read only when a limit asks for it.
+pub trait Platform {
+    /// The value of a header, its name in lower case.
+    fn header(&self, name: &str) -> Option<String>;
+    /// The client's country, two letters.
+    fn country(&self) -> Option<String>;
+    /// The client's autonomous system number.
+    fn asn(&self) -> Option<String>;
+}
+
+/// A request whose URL has been taken apart and whose route is known.
+pub struct HttpRequest<'a> {
+    /// As sent.
+    pub method: &'a str,
+    /// Lower case, without port or trailing dot.
+    pub host: Cow<'a, str>,
+    /// Canonical path, as routes are matched.
+    pub path: Cow<'a, str>,
+    /// Raw query, without the question mark.
+    pub query: &'a str,
+    /// Name of the matched route.
+    pub route: &'a str,
+    /// Parameters of the matched route's path.
+    pub params: Vec<(&'a str, &'a str)>,
+    /// Headers and what the platform adds.
+    pub platform: &'a dyn Platform,
+    /// The one header trusted for the address.
+    pub client_ip: &'a str,
+    /// Leading bits by which IPv6 addresses are counted.
+    pub ipv6_prefix: u8,
+}
+
+/// A URL's parts, borrowed: host, path and query as sent.
+pub struct UrlParts<'a> {
+    /// Authority without user information or port.
+    pub host: &'a str,
+    /// `/…`, never empty.
+    pub path: &'a str,
+    /// Without the question mark; empty where there is none.
+    pub query: &'a str,
+}
+
+/// Takes an absolute http(s) URL apart without changing a byte of it.
+pub fn split_url(url: &str) -> UrlParts<'_> {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
+    let (before_query, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let slash = before_query.find('/').unwrap_or(before_query.len());
+    let (authority, path) = before_query.split_at_checked(slash).unwrap_or((before_query, ""));
+    let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    UrlParts {
+        host,
+        path: if path.is_empty() { "/" } else { path },
+        query,
+    }
+}
+
+/// A host in the form that policies name it: lower case, without the root's trailing dot.
+pub fn canonical_host(host: &str) -> Cow<'_, str> {
+    let host = host.strip_suffix('.').unwrap_or(host);
+    if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(host.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(host)
+    }
+}
+
+impl Attributes for HttpRequest<'_> {
+    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
+        let value = match part {
+            KeyPart::Global => return None,
+            KeyPart::Ip => Cow::Owned(address::subject(self.address()?, self.ipv6_prefix)),
+            KeyPart::Route => Cow::Borrowed(self.route),
+            KeyPart::Method => Cow::Borrowed(self.method),
+            KeyPart::Host => Cow::Borrowed(&*self.host),
+            KeyPart::Path => Cow::Borrowed(&*self.path),
+            KeyPart::Country => Cow::Owned(self.platform.country()?),
+            KeyPart::Asn => Cow::Owned(self.platform.asn()?),
+            KeyPart::Header(name) => Cow::Owned(self.platform.header(name)?),
+            KeyPart::Cookie(name) => Cow::Owned(cookie(&self.platform.header("cookie")?, name)?),
+            KeyPart::Query(name) => Cow::Owned(query_value(self.query, name)?),
+            KeyPart::Param(name) => {
+                let found = self.params.iter().find(|(param, _)| param == name);
+                Cow::Borrowed(found.map(|(_, value)| *value)?)
+            }
+        };
+        if value.trim().is_empty() {
+            None
+        } else {
+            Some(value)
+        }
+    }
+
+    /// From the one header that is trusted for it.
+    fn address(&self) -> Option<IpAddr> {
+        let found = address::parse(&self.platform.header(self.client_ip)?)?;
+        if self.client_ip == "cf-connecting-ip" && address::is_pseudo_ipv4(found) {
+            let real = self.platform.header("cf-connecting-ipv6");
+            return real.and_then(|text| address::parse(&text)).or(Some(found));
+        }
+        Some(found)
+    }
+}
+
+/// The first cookie of that name (RFC 6265 section 5.4), without quotes around its value.
+fn cookie(header: &str, name: &str) -> Option<String> {
+    header.split(';').find_map(|pair| {
+        let (key, value) = pair.split_once('=')?;
+        (key.trim() == name).then(|| value.trim().trim_matches('"').to_owned())
+    })
+}
+
+/// The first query parameter of that name, decoded as forms are (`+` is a space).
+fn query_value(query: &str, name: &str) -> Option<String> {
+    query.split('&').find_map(|pair| {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decoded(key) == name).then(|| decoded(value).into_owned())
+    })
+}
+
+/// Percent and plus decoding of a form value; bytes that are not UTF-8 become replacement characters.
+fn decoded(text: &str) -> Cow<'_, str> {
+    if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
+        return Cow::Borrowed(text);
+    }
+    let spaced = text.replace('+', " ");
+    Cow::Owned(
+        percent_encoding::percent_decode_str(&spaced)
+            .decode_utf8_lossy()
+            .into_owned(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_come_apart_without_a_byte_changed() {
+        let parts = split_url("https://user@Api.Example.com:8443/a%2Fb//c/./d?x=%7B&y");
+        assert_eq!(
+            (parts.host, parts.path, parts.query),
+            ("Api.Example.com", "/a%2Fb//c/./d", "x=%7B&y")
+        );
+        let bare = split_url("http://localhost");
+        assert_eq!((bare.host, bare.path, bare.query), ("localhost", "/", ""));
+        let v6 = split_url("http://[::1]:8787/?");
+        assert_eq!((v6.host, v6.path, v6.query), ("[::1]", "/", ""));
+        let v6 = split_url("http://[::1]/x");
+        assert_eq!(v6.host, "[::1]");
+    }
+
+    #[test]
+    fn hosts_have_one_form() {
+        assert_eq!(canonical_host("API.Example.com."), "api.example.com");
+        assert_eq!(canonical_host("api.example.com"), "api.example.com");
+    }
+
+    #[test]
+    fn cookies_and_queries() {
+        assert_eq!(cookie("a=1; sid=\"x y\"; b=2", "sid").as_deref(), Some("x y"));
+        assert_eq!(cookie("asid=1", "sid"), None);
+        assert_eq!(
+            query_value("a=1&api%5Fkey=k%20v+w&a=2", "api_key").as_deref(),
+            Some("k v w")
+        );
+        assert_eq!(query_value("a=1&a=2", "a").as_deref(), Some("1"));
+        assert_eq!(query_value("", "a"), None);
+    }
+}
