@@ -1,0 +1,140 @@
+// The built Worker in a workerd of its own: what tests and benchmarks run, one process an isolate.
+
+import { spawn } from 'node:child_process';
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const WORKERD = join(root, 'node_modules', '.bin', 'workerd');
+
+/** The compatibility date of wrangler.toml. */
+export const COMPATIBILITY_DATE = '2026-11-01';
+
+/**
+ * @typedef {object} Options
+ * @property {Record<string, unknown>} [vars] bindings: text as it is, anything else as JSON
+ * @property {Record<string, string>} [modules] paths by module name, the main one first; default: the built Worker
+ * @property {string} [compatibilityDate]
+ * @property {Record<string, string>} [services] service bindings: name to `host:port` of a server here
+ */
+
+/**
+ * @typedef {object} Gateway
+ * @property {string} url
+ * @property {number} port
+ * @property {number} pid
+ * @property {() => string[]} log lines that the Worker logged so far
+ * @property {() => Promise<void>} stop
+ */
+
+/**
+ * Starts workerd on a free port and waits until it listens.
+ *
+ * @param {Options} [options]
+ * @returns {Promise<Gateway>}
+ */
+export async function startWorkerd({
+  vars = {},
+  modules = built(),
+  compatibilityDate = COMPATIBILITY_DATE,
+  services = {},
+} = {}) {
+  const dir = mkdtempSync(join(tmpdir(), 'sluicegate-workerd-'));
+  const config = join(dir, 'config.capnp');
+  for (const [name, path] of Object.entries(modules)) copyFileSync(path, join(dir, name));
+  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services }));
+  const child = spawn(WORKERD, ['serve', config, '--control-fd=3', '--experimental'], {
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
+  });
+  /** @type {string[]} */
+  const lines = [];
+  for (const stream of [child.stdout, child.stderr]) if (stream) collectLines(stream, lines);
+  const stop = async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const gone = new Promise((resolve) => child.once('exit', resolve));
+      child.kill('SIGKILL');
+      await gone;
+    }
+    process.off('exit', kill);
+    rmSync(dir, { recursive: true, force: true });
+  };
+  const kill = () => child.kill('SIGKILL');
+  process.on('exit', kill);
+  const port = await listening(child, lines);
+  return { url: `http://127.0.0.1:${port}`, port, pid: child.pid ?? 0, log: () => [...lines], stop };
+}
+
+/** The built Worker's modules. */
+function built() {
+  return { 'index.js': join(root, 'build', 'index.js'), 'index_bg.wasm': join(root, 'build', 'index_bg.wasm') };
+}
+
+/**
+ * @param {import('node:stream').Readable} stream
+ * @param {string[]} lines
+ */
+function collectLines(stream, lines) {
+  let rest = '';
+  stream.setEncoding('utf8').on('data', (text) => {
+    const parts = (rest + text).split('\n');
+    rest = parts.pop() ?? '';
+    lines.push(...parts);
+  });
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @param {string[]} lines
+ * @returns {Promise<number>} the port, which workerd reports on its control pipe
+ */
+function listening(child, lines) {
+  return new Promise((resolve, reject) => {
+    let text = '';
+    const control = /** @type {import('node:stream').Readable} */ (child.stdio[3]);
+    control.setEncoding('utf8').on('data', (chunk) => {
+      text += chunk;
+      const port = /"event":"listen"[^\n]*"port":(\d+)/.exec(text)?.[1];
+      if (port) resolve(Number(port));
+    });
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`workerd ended with ${code}: ${lines.join('\n')}`)));
+  });
+}
+
+/**
+ * @param {Required<Options>} options
+ * @returns {string}
+ */
+function capnp({ vars, modules, compatibilityDate, services }) {
+  const quoted = (/** @type {string} */ text) => JSON.stringify(text);
+  const moduleList = Object.keys(modules).map((name) => {
+    const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
+    return `(name = ${quoted(name)}, ${kind} = embed ${quoted(name)})`;
+  });
+  const bindings = Object.entries(vars).map(([name, value]) =>
+    typeof value === 'string'
+      ? `(name = ${quoted(name)}, text = ${quoted(value)})`
+      : `(name = ${quoted(name)}, json = ${quoted(JSON.stringify(value))})`,
+  );
+  const external = Object.entries(services).map(([name, address]) => {
+    bindings.push(`(name = ${quoted(name)}, service = ${quoted(name)})`);
+    return `(name = ${quoted(name)}, external = (address = ${quoted(address)}, http = ()))`;
+  });
+  return `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [
+    (name = "main", worker = .gateway),
+    (name = "internet", network = (allow = ["local", "private", "public"])),
+    ${external.join(',\n    ')}
+  ],
+  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+);
+const gateway :Workerd.Worker = (
+  modules = [${moduleList.join(', ')}],
+  compatibilityDate = ${quoted(compatibilityDate)},
+  bindings = [${bindings.join(', ')}],
+);
+`;
+}
