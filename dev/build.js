@@ -11,6 +11,12 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'build');
 const bindings = join(root, 'target', 'bindings');
 
+/** What rustc and wasm-bindgen emit. Not all that binaryen knows: its newest encodings are ahead of what workerd reads. */
+const FEATURES = [
+  ...['mutable-globals', 'sign-ext', 'nontrapping-float-to-int', 'bulk-memory', 'bulk-memory-opt'],
+  ...['multivalue', 'reference-types'],
+];
+
 /**
  * @param {string} command
  * @param {string[]} args
@@ -29,7 +35,8 @@ run(join(root, '.tools', 'bin', 'wasm-bindgen'), [
 mkdirSync(out, { recursive: true });
 run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
   join(bindings, 'core_bg.wasm'),
-  ...['-O3', '--all-features', '--disable-custom-descriptors', '--strip-debug', '--strip-producers'],
+  ...FEATURES.map((feature) => `--enable-${feature}`),
+  ...['-O3', '--strip-debug', '--strip-producers'],
   ...['-o', join(out, 'index_bg.wasm')],
 ]);
 await build({

@@ -60,16 +60,7 @@ pub fn configure(bindings: &str) {
 #[wasm_bindgen]
 pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64) -> String {
     step(
-        |gateway| {
-            gateway.receive(
-                &Request {
-                    method,
-                    url,
-                    platform: &Incoming(request),
-                },
-                now_ms as u64,
-            )
-        },
+        |gateway| gateway.receive(&Request { method, url, platform: &Incoming(request) }, now_ms as u64),
         url,
     )
 }
@@ -77,11 +68,7 @@ pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64) -> Strin
 /// Brings the store's reply; status 0 is none, and `body` then says why.
 #[wasm_bindgen]
 pub fn conclude(ticket: u32, status: u16, body: &str, now_ms: f64) -> String {
-    let reply = if status == 0 {
-        Reply::None(body)
-    } else {
-        Reply::Whole { status, body }
-    };
+    let reply = if status == 0 { Reply::None(body) } else { Reply::Whole { status, body } };
     step(|gateway| gateway.conclude(ticket, reply, now_ms as u64), "")
 }
 
@@ -109,11 +96,8 @@ fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
             step.to_text()
         }
         Some(Err(errors)) => Step::Answer(problem::bad_policy(errors, url)).to_text(),
-        None => Step::Answer(problem::plain(
-            503,
-            "Interrupted",
-            "the gateway was restarted; try again",
-        ))
-        .to_text(),
+        None => {
+            Step::Answer(problem::plain(503, "Interrupted", "the gateway was restarted; try again")).to_text()
+        }
     })
 }

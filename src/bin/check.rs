@@ -30,34 +30,18 @@ fn check(file: &str) -> Result<String, Vec<String>> {
     use sluicegate::policy::document;
 
     let text = std::fs::read_to_string(file).map_err(|error| {
-        vec![format!(
-            "{file}: cannot be read ({error}); name a policy file, such as policy.toml"
-        )]
+        vec![format!("{file}: cannot be read ({error}); name a policy file, such as policy.toml")]
     })?;
-    let json = std::path::Path::new(file)
-        .extension()
-        .is_some_and(|extension| extension == "json");
-    let read = if json {
-        document::read_json(&text)
-    } else {
-        document::read_toml(&text)
-    };
+    let json = std::path::Path::new(file).extension().is_some_and(|extension| extension == "json");
+    let read = if json { document::read_json(&text) } else { document::read_toml(&text) };
     let policy = read.map_err(|errors| errors.iter().map(|error| error.in_file(file)).collect::<Vec<_>>())?;
     let (limits, routes) = (policy.limits.len(), policy.router.routes().len());
-    Ok(format!(
-        "{file}: ok, {}, {}",
-        counted(limits, "limit"),
-        counted(routes, "route")
-    ))
+    Ok(format!("{file}: ok, {}, {}", counted(limits, "limit"), counted(routes, "route")))
 }
 
 #[cfg(not(target_arch = "wasm32"))]
 fn counted(number: usize, what: &str) -> String {
-    if number == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{number} {what}s")
-    }
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// The checker is a host program; this lets `cargo build --target wasm32-unknown-unknown` pass over it.

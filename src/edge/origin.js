@@ -52,12 +52,20 @@ function send(request, origin, env, signal) {
   headers.append('via', VIA);
   headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
   headers.set('x-forwarded-proto', scheme);
-  /** @type {RequestInit} */
-  const init = { method: request.method, headers, body: request.body, redirect: 'manual', signal };
-  if (!origin.startsWith('binding:')) return fetch(origin + target, init);
+  if (!origin.startsWith('binding:')) {
+    const init = {
+      method: request.method,
+      headers,
+      body: request.body,
+      redirect: /** @type {const} */ ('manual'),
+      signal,
+    };
+    return fetch(origin + target, init);
+  }
   const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
   if (!service) throw new Error('no such service binding');
-  return service.fetch(request.url, init);
+  // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
+  return service.fetch(new Request(request, { headers, redirect: 'manual', signal }));
 }
 
 /**

@@ -111,12 +111,25 @@ function headerLines(text) {
  * @returns {Promise<string | undefined>} the body, unless it is longer or not UTF-8
  */
 async function boundedText(request, longest) {
-  if (Number(request.headers.get('content-length')) > longest || !request.body) return request.body ? undefined : '';
+  const length = request.headers.get('content-length');
+  if (length === null) return streamedText(request, longest);
+  if (Number(length) > longest) return undefined;
+  const text = await request.text();
+  return text.includes('\uFFFD') ? undefined : text;
+}
+
+/**
+ * A body of unknown length. Reading it piece by piece costs several times what `text()` does.
+ *
+ * @param {Request} request
+ * @param {number} longest
+ */
+async function streamedText(request, longest) {
   const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
   let text = '';
   let read = 0;
   try {
-    for await (const chunk of request.body) {
+    for await (const chunk of request.body ?? []) {
       read += chunk.byteLength;
       if (read > longest) return undefined;
       text += decoder.decode(chunk, { stream: true });

@@ -1,5 +1,7 @@
 //! From a request's attributes to what the store is asked: exemptions, plans, costs and subjects.
 
+use std::rc::Rc;
+
 use super::answer::Answer;
 use super::cost;
 use super::outcome::Line;
@@ -37,25 +39,20 @@ pub fn admit(
     costs: CostSource,
     digester: &Digester,
 ) -> Result<Admission, Answer> {
-    let mut admission = Admission {
-        asks: Vec::with_capacity(chosen.len()),
-        blocked: Vec::new(),
-    };
-    let mut known: Vec<(usize, String)> = Vec::new();
+    let mut admission = Admission { asks: Vec::with_capacity(chosen.len()), blocked: Vec::new() };
+    let mut known: Vec<(usize, Rc<str>)> = Vec::new();
     for &index in chosen {
         let Some(prepared) = limits.get(index) else {
             continue;
         };
         let allowance = plan(prepared, attributes);
-        if allowance == Allowance::Unlimited || exempt(prepared, attributes) {
+        if *allowance == Allowance::Unlimited || exempt(prepared, attributes) {
             continue;
         }
         let cost = match costs {
             CostSource::Given(cost) => cost,
             CostSource::Rules => cost::of(&prepared.limit.cost, |name| {
-                attributes
-                    .value(&KeyPart::Header(name.to_owned()))
-                    .map(std::borrow::Cow::into_owned)
+                attributes.value(&KeyPart::Header(name.to_owned())).map(std::borrow::Cow::into_owned)
             })
             .map_err(|detail| problem::plain(400, "Bad cost", &detail))?,
         };
@@ -63,12 +60,11 @@ pub fn admit(
             continue;
         };
         match allowance {
-            Allowance::Limited(quota) => admission.asks.push(Ask {
+            Allowance::Limited(quota, arguments) => admission.asks.push(Ask {
                 limit: index,
-                quota,
-                subject_at: prepared.state_stem.len(),
-                key: [prepared.state_stem.as_str(), &subject].concat(),
-                override_key: [prepared.override_stem.as_str(), &subject].concat(),
+                quota: *quota,
+                arguments: arguments.clone(),
+                subject,
                 cost,
                 shadow: prepared.limit.shadow,
             }),
@@ -78,12 +74,7 @@ pub fn admit(
                 shadow: prepared.limit.shadow,
                 cost,
                 subject,
-                verdict: Verdict {
-                    limit: 0,
-                    remaining: 0,
-                    reset_ms: 0,
-                    wait: Wait::Never,
-                },
+                verdict: Verdict { limit: 0, remaining: 0, reset_ms: 0, wait: Wait::Never },
             }),
         }
     }
@@ -95,41 +86,28 @@ fn subject(
     prepared: &Prepared,
     attributes: &dyn Attributes,
     digester: &Digester,
-    known: &mut Vec<(usize, String)>,
-) -> Result<Option<String>, Answer> {
+    known: &mut Vec<(usize, Rc<str>)>,
+) -> Result<Option<Rc<str>>, Answer> {
     if let Some((_, subject)) = known.iter().find(|(group, _)| *group == prepared.key_group) {
         return Ok(Some(subject.clone()));
     }
-    match identify(
-        &prepared.limit.key,
-        prepared.limit.on_missing_key,
-        attributes,
-        digester,
-    ) {
+    match identify(&prepared.limit.key, prepared.limit.on_missing_key, attributes, digester) {
         Who::Subject(subject) => {
+            let subject: Rc<str> = subject.into();
             known.push((prepared.key_group, subject.clone()));
             Ok(Some(subject))
         }
         Who::Skipped => Ok(None),
         Who::Missing(part) => {
-            let detail = format!(
-                "limit {} counts by {part}, and the request has none",
-                prepared.limit.name
-            );
+            let detail = format!("limit {} counts by {part}, and the request has none", prepared.limit.name);
             Err(problem::plain(400, "Missing key", &detail))
         }
     }
 }
 
-fn plan(prepared: &Prepared, attributes: &dyn Attributes) -> Allowance {
-    let named = prepared
-        .limit
-        .plan
-        .as_ref()
-        .and_then(|part| attributes.value(part));
-    named
-        .and_then(|name| prepared.plans.get(name.as_ref()).copied())
-        .unwrap_or(prepared.quota)
+fn plan<'a>(prepared: &'a Prepared, attributes: &dyn Attributes) -> &'a Allowance {
+    let named = prepared.limit.plan.as_ref().and_then(|part| attributes.value(part));
+    named.and_then(|name| prepared.plans.get(name.as_ref())).unwrap_or(&prepared.quota)
 }
 
 fn exempt(prepared: &Prepared, attributes: &dyn Attributes) -> bool {

@@ -87,14 +87,8 @@ fn lines(text: &mut String, headers: &[(&'static str, String)]) {
 impl Answer {
     /// A JSON answer that no cache may keep.
     pub fn json(status: u16, body: String) -> Self {
-        let headers = vec![
-            ("Content-Type", "application/json".to_owned()),
-            ("Cache-Control", "no-store".to_owned()),
-        ];
-        Self {
-            status,
-            headers,
-            body,
-        }
+        let headers =
+            vec![("Content-Type", "application/json".to_owned()), ("Cache-Control", "no-store".to_owned())];
+        Self { status, headers, body }
     }
 }

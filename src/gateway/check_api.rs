@@ -153,11 +153,7 @@ impl Gateway {
                 Some(index) if chosen.contains(index) => return Err(bad("a limit is named twice")),
                 Some(index) => chosen.push(*index),
                 None => {
-                    return Err(problem::plain(
-                        404,
-                        "Unknown limit",
-                        &format!("no limit is named {name:?}"),
-                    ));
+                    return Err(problem::plain(404, "Unknown limit", &format!("no limit is named {name:?}")));
                 }
             }
         }
@@ -177,10 +173,7 @@ impl Gateway {
         let Some(matched) = self.policy.router.match_route(method, &host, &path) else {
             return Ok(admit::Admission::default());
         };
-        let headers = question
-            .headers
-            .iter()
-            .map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+        let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
         let attributes = HttpRequest {
             method,
@@ -193,13 +186,7 @@ impl Gateway {
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
         };
-        admit::admit(
-            &self.limits,
-            &matched.route.limits,
-            &attributes,
-            costs,
-            &self.digester,
-        )
+        admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
     }
 }
 

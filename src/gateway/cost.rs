@@ -8,9 +8,7 @@ pub fn parse(text: &str, max: u64) -> Result<u64, String> {
     let digits = !text.is_empty() && text.len() <= 16 && text.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u64>() {
         Ok(cost) if digits && cost <= max => Ok(cost),
-        _ => Err(format!(
-            "the cost must be a whole number from 0 to {max}, in digits"
-        )),
+        _ => Err(format!("the cost must be a whole number from 0 to {max}, in digits")),
     }
 }
 
@@ -38,9 +36,9 @@ mod tests {
 
     #[test]
     fn anything_else_does_not() {
-        for text in [
-            "", " ", "-1", "+1", "1.0", "1e2", "NaN", "1e300", "3abc", "0x10", "101", "1 2", "٣", "Infinity",
-        ] {
+        for text in
+            ["", " ", "-1", "+1", "1.0", "1e2", "NaN", "1e300", "3abc", "0x10", "101", "1 2", "٣", "Infinity"]
+        {
             assert!(parse(text, 100).is_err(), "{text}");
         }
         assert!(parse("18446744073709551616", u64::MAX).is_err());

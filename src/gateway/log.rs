@@ -15,7 +15,7 @@ pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> String {
     json!({
         "event": "refused",
         "limit": first.and_then(|line| limits.get(line.limit)).map(|prepared| prepared.limit.name.as_str()),
-        "subject": first.map(|line| line.subject.as_str()),
+        "subject": first.map(|line| &*line.subject),
         "cost": first.map(|line| line.cost),
         "tier": outcome.tier.word(),
         "reason": outcome.refused.map(super::outcome::Reason::word),

@@ -79,6 +79,8 @@ struct Pending {
     purpose: Purpose,
     form: Form,
     by: ScriptCall,
+    /// The clock that the store was told, which its answer counts from.
+    asked_ms: u64,
     deadline_ms: u64,
 }
 
@@ -108,18 +110,9 @@ impl Gateway {
         let text = bindings.policy_text();
         let policy = crate::policy::document::read_json(text.as_deref().unwrap_or(built_in))?;
         let limits = prepared::prepare(&policy, &bindings.texts);
-        let by_name = policy
-            .limits
-            .iter()
-            .enumerate()
-            .map(|(index, limit)| (limit.name.clone(), index))
-            .collect();
-        let origin = match bindings
-            .origin
-            .as_deref()
-            .map(str::trim)
-            .filter(|origin| !origin.is_empty())
-        {
+        let by_name =
+            policy.limits.iter().enumerate().map(|(index, limit)| (limit.name.clone(), index)).collect();
+        let origin = match bindings.origin.as_deref().map(str::trim).filter(|origin| !origin.is_empty()) {
             Some(text) => {
                 origin_text(&Origin::parse(text).map_err(|wrong| vec![in_binding("ORIGIN", wrong)])?)
             }
@@ -165,11 +158,7 @@ impl Gateway {
         if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
             return self.own(request, &canonical);
         }
-        if request
-            .platform
-            .header("via")
-            .is_some_and(|via| went_through_us(&via))
-        {
+        if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
             let detail = "the request has been through this gateway already: its origin leads back here";
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
@@ -193,13 +182,7 @@ impl Gateway {
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
         };
-        match admit::admit(
-            &self.limits,
-            &route.limits,
-            &attributes,
-            CostSource::Rules,
-            &self.digester,
-        ) {
+        match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
             Ok(admission) => self.decide(admission, Purpose::Proxy(origin), now_ms),
         }
@@ -209,11 +192,7 @@ impl Gateway {
     pub fn conclude(&mut self, ticket: u32, reply: Reply<'_>, now_ms: u64) -> Step {
         let Some(pending) = self.inflight.take(ticket) else {
             // The memory that knew this ticket is gone; the request may have been charged or not.
-            return Step::Answer(problem::plain(
-                503,
-                "Interrupted",
-                "the gateway was restarted; try again",
-            ));
+            return Step::Answer(problem::plain(503, "Interrupted", "the gateway was restarted; try again"));
         };
         let answered = match reply {
             Reply::Whole { status, body } => reply::read(status, body, &pending.asks),
@@ -222,9 +201,9 @@ impl Gateway {
         match answered {
             Ok(answered) => {
                 self.recovered();
-                self.remember(&pending.asks, &answered.verdicts, now_ms);
+                self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
                 let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
-                self.finish(outcome, pending.purpose, now_ms)
+                self.finish(outcome, pending.purpose, pending.asked_ms)
             }
             Err(error) => self.failed(pending, error, now_ms),
         }
@@ -244,11 +223,7 @@ impl Gateway {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
         if asks.is_empty() {
-            let tier = if self.form.is_some() {
-                Tier::Store
-            } else {
-                Tier::Isolate
-            };
+            let tier = if self.form.is_some() { Tier::Store } else { Tier::Isolate };
             return self.finish(Outcome::of(tier, Vec::new()), purpose, now_ms);
         }
         let Some(form) = self.form else {
@@ -261,34 +236,20 @@ impl Gateway {
         }
         let deadline_ms = now_ms.saturating_add(self.policy.store.timeout_ms);
         self.ask(
-            Pending {
-                asks,
-                purpose,
-                form,
-                by: ScriptCall::BySha,
-                deadline_ms,
-            },
+            Pending { asks, purpose, form, by: ScriptCall::BySha, asked_ms: now_ms, deadline_ms },
             now_ms,
         )
     }
 
     fn ask(&mut self, pending: Pending, now_ms: u64) -> Step {
         let clock = self.policy.store.clock;
-        let body = call::check_body(
-            &script::CHECK,
-            pending.form,
-            pending.by,
-            clock,
-            now_ms,
-            &pending.asks,
-        );
+        let limits = &self.limits;
+        let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
+        let (form, by) = (pending.form, pending.by);
+        let body = call::check_body(&script::CHECK, form, by, clock, now_ms, &pending.asks, stems);
         let deadline_ms = pending.deadline_ms;
         let timeout_ms = deadline_ms.saturating_sub(now_ms);
-        Step::Ask(Call {
-            ticket: self.inflight.add(pending, now_ms, deadline_ms),
-            timeout_ms,
-            body,
-        })
+        Step::Ask(Call { ticket: self.inflight.add(pending, now_ms, deadline_ms), timeout_ms, body })
     }
 
     /// What becomes of a request whose call failed: once more where the script is known not to have run for want of
@@ -298,22 +259,12 @@ impl Gateway {
         let in_time = now_ms < pending.deadline_ms;
         match error.class {
             Class::NoScript if pending.by == ScriptCall::BySha && in_time => {
-                return self.ask(
-                    Pending {
-                        by: ScriptCall::ByText,
-                        ..pending
-                    },
-                    now_ms,
-                );
+                return self.ask(Pending { by: ScriptCall::ByText, asked_ms: now_ms, ..pending }, now_ms);
             }
             Class::Dialect if pending.form == Form::Upstash && in_time && self.may_fall_back() => {
                 self.form = Some(Form::Redis);
                 return self.ask(
-                    Pending {
-                        form: Form::Redis,
-                        by: ScriptCall::BySha,
-                        ..pending
-                    },
+                    Pending { form: Form::Redis, by: ScriptCall::BySha, asked_ms: now_ms, ..pending },
                     now_ms,
                 );
             }
@@ -342,8 +293,7 @@ impl Gateway {
     fn remember(&mut self, asks: &[Ask], verdicts: &[crate::limit::Verdict], now_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
             if !ask.shadow && !verdict.allowed() {
-                self.refusals
-                    .note(&ask.key, ask.quota, ask.cost, *verdict, now_ms);
+                self.refusals.note(&settle::key(ask), ask.quota, ask.cost, *verdict, now_ms);
             }
         }
     }
@@ -358,13 +308,7 @@ impl Gateway {
             Purpose::Proxy(origin) => origin,
         };
         let gateway = &self.policy.gateway;
-        let headers = headers::of(
-            &outcome,
-            &self.limits,
-            &gateway.headers,
-            gateway.tier_header,
-            now_ms,
-        );
+        let headers = headers::of(&outcome, &self.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             return self.forward(origin, headers);
         }
@@ -376,22 +320,13 @@ impl Gateway {
     fn forward(&self, origin: Option<String>, headers: Vec<(&'static str, String)>) -> Step {
         let origin = origin.unwrap_or_else(|| self.origin.clone());
         let timeout_ms = self.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward {
-            origin,
-            timeout_ms,
-            headers,
-        })
+        Step::Forward(Forward { origin, timeout_ms, headers })
     }
 }
 
 /// An error of a binding's text, shaped like one of the policy's.
 fn in_binding(name: &str, wrong: crate::policy::error::Wrong) -> PolicyError {
-    PolicyError {
-        line: None,
-        place: name.to_owned(),
-        problem: wrong.problem,
-        cure: wrong.cure,
-    }
+    PolicyError { line: None, place: name.to_owned(), problem: wrong.problem, cure: wrong.cure }
 }
 
 /// Where a policy's origin leads, as the entry takes it.
@@ -404,11 +339,7 @@ fn origin_text(origin: &Origin) -> String {
 
 /// Whether a `Via` header (RFC 9110 section 7.6.3) names us.
 fn went_through_us(via: &str) -> bool {
-    via.split(',').any(|hop| {
-        hop.split_whitespace()
-            .nth(1)
-            .is_some_and(|by| by.eq_ignore_ascii_case(VIA))
-    })
+    via.split(',').any(|hop| hop.split_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(VIA)))
 }
 
 /// A CORS preflight (Fetch standard, section 3.3.2) is free unless the route names OPTIONS.

@@ -1,6 +1,7 @@
 //! What became of a request's limits: one shape for every tier, from which headers, bodies and logs are made.
 
 use std::cmp::Reverse;
+use std::rc::Rc;
 
 use crate::limit::{Verdict, Wait};
 
@@ -72,7 +73,7 @@ pub struct Line {
     /// Units asked for.
     pub cost: u64,
     /// The subject as it stands in keys: a digest, or an address.
-    pub subject: String,
+    pub subject: Rc<str>,
     /// What it said.
     pub verdict: Verdict,
 }
@@ -91,12 +92,7 @@ impl Line {
             Wait::Ms(ms) => ms,
             Wait::Never => u64::MAX,
         };
-        (
-            !self.refuses(),
-            Reverse(wait),
-            self.verdict.remaining,
-            Reverse(self.verdict.reset_ms),
-        )
+        (!self.refuses(), Reverse(wait), self.verdict.remaining, Reverse(self.verdict.reset_ms))
     }
 
     fn reason(&self) -> Reason {
@@ -130,12 +126,7 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self {
-            tier,
-            refused,
-            retry_after_ms,
-            lines,
-        }
+        Self { tier, refused, retry_after_ms, lines }
     }
 
     /// What the limits said, the tightest first: those that refuse, the longest wait in front; then those with

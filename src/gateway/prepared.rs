@@ -1,11 +1,12 @@
 //! A policy's limits made ready for the request path: what does not depend on the request is computed once.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use super::secret::Secret;
 use crate::limit::Quota;
 use crate::policy::{self, ExemptValue, KeyPart, Limit, Policy};
-use crate::store::key;
+use crate::store::{Stems, call, key};
 
 /// One limit, ready.
 #[derive(Debug)]
@@ -26,15 +27,22 @@ pub struct Prepared {
     pub exempt: Vec<(KeyPart, Secret)>,
 }
 
+impl Prepared {
+    /// What its keys begin with.
+    pub fn stems(&self) -> Stems<'_> {
+        Stems { state: &self.state_stem, overrides: &self.override_stem }
+    }
+}
+
 /// What a subject may use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Allowance {
     /// Never counted.
     Unlimited,
     /// Never passes.
     Blocked,
-    /// Counted.
-    Limited(Quota),
+    /// Counted, with the script's arguments for it.
+    Limited(Quota, Rc<str>),
 }
 
 /// Makes all limits of a policy ready. `texts` are the bindings that an exemption may name.
@@ -45,13 +53,10 @@ pub fn prepare(policy: &Policy, texts: &HashMap<String, String>) -> Vec<Prepared
         .iter()
         .map(|limit| {
             let group = (limit.key.as_slice(), limit.on_missing_key);
-            let key_group = groups
-                .iter()
-                .position(|known| *known == group)
-                .unwrap_or_else(|| {
-                    groups.push(group);
-                    groups.len().saturating_sub(1)
-                });
+            let key_group = groups.iter().position(|known| *known == group).unwrap_or_else(|| {
+                groups.push(group);
+                groups.len().saturating_sub(1)
+            });
             one(policy, limit, key_group, texts)
         })
         .collect()
@@ -62,16 +67,12 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         policy::Quota::Unlimited => Allowance::Unlimited,
         policy::Quota::Blocked => Allowance::Blocked,
         policy::Quota::Limited(capacity) => {
-            Allowance::Limited(Quota::new(limit.algorithm, limit.window_ms, capacity))
+            let quota = Quota::new(limit.algorithm, limit.window_ms, capacity);
+            Allowance::Limited(quota, call::arguments(&quota, limit.shadow).into())
         }
     };
     // The stem holds algorithm and window only, which all plans of a limit share.
-    let any = Quota {
-        algorithm: limit.algorithm,
-        limit: 1,
-        burst: 1,
-        window_ms: limit.window_ms,
-    };
+    let any = Quota { algorithm: limit.algorithm, limit: 1, burst: 1, window_ms: limit.window_ms };
     let store = &policy.store;
     let exempt = limit.exempt.values.iter().filter_map(|(part, value)| {
         let text = match value {
@@ -82,11 +83,7 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
     });
     Prepared {
         quota: allowance(limit.quota),
-        plans: limit
-            .plans
-            .iter()
-            .map(|(name, quota)| (name.clone(), allowance(*quota)))
-            .collect(),
+        plans: limit.plans.iter().map(|(name, quota)| (name.clone(), allowance(*quota))).collect(),
         key_group,
         state_stem: key::state_stem(&store.prefix, store.cluster, &limit.name, &any),
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),

@@ -26,14 +26,7 @@ struct Problem<'a> {
 
 /// A problem without more to it than a status and a sentence.
 pub fn plain(status: u16, title: &str, detail: &str) -> Answer {
-    answer(&Problem {
-        kind: "about:blank",
-        title,
-        status,
-        detail,
-        violated: None,
-        retry_after: None,
-    })
+    answer(&Problem { kind: "about:blank", title, status, detail, violated: None, retry_after: None })
 }
 
 /// Whole seconds, rounded up and at least 1: what `Retry-After` says.
@@ -59,14 +52,8 @@ pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> Answer {
         _ => "Refused.".to_owned(),
     };
     let violated = outcome.violated().filter_map(|line| name(line, limits)).collect();
-    let mut answer = answer(&Problem {
-        kind,
-        title,
-        status,
-        detail: &detail,
-        violated: Some(violated),
-        retry_after,
-    });
+    let mut answer =
+        answer(&Problem { kind, title, status, detail: &detail, violated: Some(violated), retry_after });
     if let Some(seconds) = retry_after {
         answer.headers.push(("Retry-After", seconds.to_string()));
     }
@@ -90,9 +77,7 @@ fn sentence(line: &Line, outcome: &Outcome, limits: &[Prepared]) -> String {
 }
 
 fn name<'a>(line: &Line, limits: &'a [Prepared]) -> Option<&'a str> {
-    limits
-        .get(line.limit)
-        .map(|prepared| prepared.limit.name.as_str())
+    limits.get(line.limit).map(|prepared| prepared.limit.name.as_str())
 }
 
 fn answer(problem: &Problem<'_>) -> Answer {
@@ -101,11 +86,7 @@ fn answer(problem: &Problem<'_>) -> Answer {
         ("Cache-Control", "no-store".to_owned()),
     ];
     let body = serde_json::to_string(problem).unwrap_or_default();
-    Answer {
-        status: problem.status,
-        headers,
-        body,
-    }
+    Answer { status: problem.status, headers, body }
 }
 
 /// The answer to a request whose origin could not be reached (502) or was too slow (504).
@@ -123,9 +104,5 @@ pub fn bad_policy(errors: &str, url: &str) -> Answer {
         let body = serde_json::json!({ "status": "bad-policy", "errors": errors }).to_string();
         return Answer::json(503, body);
     }
-    plain(
-        500,
-        "Bad policy",
-        "the gateway's policy is wrong; its log and health check say why",
-    )
+    plain(500, "Bad policy", "the gateway's policy is wrong; its log and health check say why")
 }

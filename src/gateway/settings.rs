@@ -45,9 +45,6 @@ impl Bindings {
 
     /// The store's URL, where one is configured.
     pub fn store(&self) -> Option<&str> {
-        self.store_url
-            .as_deref()
-            .map(str::trim)
-            .filter(|url| !url.is_empty())
+        self.store_url.as_deref().map(str::trim).filter(|url| !url.is_empty())
     }
 }

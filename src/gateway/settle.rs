@@ -4,7 +4,7 @@ use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
 use crate::limit::{Quota, Verdict, Wait};
 use crate::local::table::LocalAsk;
-use crate::local::{Refusals, Table};
+use crate::local::{Key, Refusals, Table};
 use crate::policy::{OnStoreError, Policy};
 use crate::store::Ask;
 
@@ -13,10 +13,7 @@ const CLOSED_RETRY_MS: u64 = 1_000;
 
 /// Pairs what was asked with what was said.
 pub fn lines(asks: &[Ask], verdicts: &[Verdict]) -> Vec<Line> {
-    asks.iter()
-        .zip(verdicts)
-        .map(|(ask, verdict)| line(ask, *verdict))
-        .collect()
+    asks.iter().zip(verdicts).map(|(ask, verdict)| line(ask, *verdict)).collect()
 }
 
 fn line(ask: &Ask, verdict: Verdict) -> Line {
@@ -25,31 +22,33 @@ fn line(ask: &Ask, verdict: Verdict) -> Line {
         window_ms: ask.quota.window_ms,
         shadow: ask.shadow,
         cost: ask.cost,
-        subject: ask.subject().to_owned(),
+        subject: ask.subject.clone(),
         verdict,
     }
 }
 
 /// The isolate's decision over whole limits, all or nothing.
 pub fn whole(table: &mut Table, asks: &[Ask], now_ms: u64) -> Vec<Verdict> {
-    let local: Vec<LocalAsk<'_>> = asks.iter().map(|ask| local(ask, ask.quota)).collect();
+    let local: Vec<LocalAsk> = asks.iter().map(|ask| local(ask, ask.quota)).collect();
     table.decide(&local, now_ms).verdicts
 }
 
-fn local(ask: &Ask, quota: Quota) -> LocalAsk<'_> {
-    LocalAsk {
-        limit: ask.limit,
-        key: &ask.key,
-        quota,
-        cost: ask.cost,
-        shadow: ask.shadow,
-    }
+/// Whose count an ask is about.
+pub fn key(ask: &Ask) -> Key {
+    Key { limit: ask.limit, subject: ask.subject.clone() }
+}
+
+fn local(ask: &Ask, quota: Quota) -> LocalAsk {
+    LocalAsk { key: key(ask), quota, cost: ask.cost, shadow: ask.shadow }
 }
 
 /// The remembered refusal that takes longest, if any of a request's limits is known to refuse it.
 pub fn recall(refusals: &mut Refusals, asks: &[Ask], now_ms: u64) -> Option<Line> {
+    if refusals.is_empty() {
+        return None;
+    }
     let known = asks.iter().filter(|ask| !ask.shadow).filter_map(|ask| {
-        let verdict = refusals.recall(&ask.key, ask.quota, ask.cost, now_ms)?;
+        let verdict = refusals.recall(&key(ask), ask.quota, ask.cost, now_ms)?;
         Some(line(ask, verdict))
     });
     known.max_by_key(|line| match line.verdict.wait {
@@ -68,52 +67,27 @@ pub fn without_store(
     asks: &[Ask],
     now_ms: u64,
 ) -> Outcome {
-    let says = |ask: &Ask| {
-        limits
-            .get(ask.limit)
-            .map(|prepared| prepared.limit.on_store_error)
-    };
+    let says = |ask: &Ask| limits.get(ask.limit).map(|prepared| prepared.limit.on_store_error);
     let closed: Vec<Line> = asks
         .iter()
         .filter(|ask| !ask.shadow && says(ask) == Some(OnStoreError::Closed))
         .map(|ask| {
             let wait = Wait::Ms(CLOSED_RETRY_MS);
-            line(
-                ask,
-                Verdict {
-                    limit: ask.quota.limit,
-                    remaining: 0,
-                    reset_ms: CLOSED_RETRY_MS,
-                    wait,
-                },
-            )
+            line(ask, Verdict { limit: ask.quota.limit, remaining: 0, reset_ms: CLOSED_RETRY_MS, wait })
         })
         .collect();
     if !closed.is_empty() {
         let outcome = Outcome::of(Tier::Closed, closed);
-        return Outcome {
-            refused: Some(Reason::StoreUnavailable),
-            ..outcome
-        };
+        return Outcome { refused: Some(Reason::StoreUnavailable), ..outcome };
     }
-    let degraded: Vec<&Ask> = asks
-        .iter()
-        .filter(|ask| says(ask) == Some(OnStoreError::Degraded))
-        .collect();
+    let degraded: Vec<&Ask> = asks.iter().filter(|ask| says(ask) == Some(OnStoreError::Degraded)).collect();
     if degraded.is_empty() {
         return Outcome::of(Tier::Open, Vec::new());
     }
     let share = policy.degraded.share;
-    let local: Vec<LocalAsk<'_>> = degraded
-        .iter()
-        .map(|ask| local(ask, shared(ask.quota, share)))
-        .collect();
+    let local: Vec<LocalAsk> = degraded.iter().map(|ask| local(ask, shared(ask.quota, share))).collect();
     let verdicts = table.decide(&local, now_ms).verdicts;
-    let lines = degraded
-        .iter()
-        .zip(verdicts)
-        .map(|(ask, verdict)| line(ask, verdict))
-        .collect();
+    let lines = degraded.iter().zip(verdicts).map(|(ask, verdict)| line(ask, verdict)).collect();
     Outcome::of(Tier::Degraded, lines)
 }
 

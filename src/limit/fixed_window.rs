@@ -21,8 +21,5 @@ pub fn remaining(windows: &Windows, quota: &Quota) -> u64 {
 
 /// Milliseconds until the window ends, however much is used: the moment stands still within a window.
 pub fn reset_ms(windows: &Windows, quota: &Quota, now_ms: u64) -> u64 {
-    windows
-        .start_ms(quota)
-        .saturating_add(quota.window_ms)
-        .saturating_sub(now_ms)
+    windows.start_ms(quota).saturating_add(quota.window_ms).saturating_sub(now_ms)
 }

@@ -37,22 +37,13 @@ pub struct Quota {
 impl Quota {
     /// The quota of a validated limit.
     pub fn new(algorithm: Algorithm, window_ms: u64, capacity: Capacity) -> Self {
-        Self {
-            algorithm,
-            limit: capacity.limit.get(),
-            burst: capacity.burst.get(),
-            window_ms,
-        }
+        Self { algorithm, limit: capacity.limit.get(), burst: capacity.burst.get(), window_ms }
     }
 
     /// The same rate for another limit, the burst in proportion (rounded up): what an override or a share does.
     pub fn with_limit(self, limit: u64) -> Self {
         let limit = limit.max(1);
-        let burst = self
-            .burst
-            .saturating_mul(limit)
-            .div_ceil(self.limit.max(1))
-            .max(1);
+        let burst = self.burst.saturating_mul(limit).div_ceil(self.limit.max(1)).max(1);
         Self { limit, burst, ..self }
     }
 
@@ -70,10 +61,7 @@ impl Quota {
         let meaningful = match self.algorithm {
             Algorithm::FixedWindow | Algorithm::SlidingLog => self.window_ms,
             Algorithm::SlidingWindow => self.window_ms.saturating_mul(2),
-            Algorithm::TokenBucket => self
-                .burst
-                .saturating_mul(self.window_ms)
-                .div_ceil(self.limit.max(1)),
+            Algorithm::TokenBucket => self.burst.saturating_mul(self.window_ms).div_ceil(self.limit.max(1)),
         };
         meaningful.saturating_add(TTL_MARGIN_MS)
     }
@@ -145,10 +133,7 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
             (state, wait)
         })
         .collect();
-    let allowed = checks
-        .iter()
-        .zip(&settled)
-        .all(|(check, (_, wait))| check.shadow || *wait == Wait::None);
+    let allowed = checks.iter().zip(&settled).all(|(check, (_, wait))| check.shadow || *wait == Wait::None);
     let mut verdicts = Vec::with_capacity(checks.len());
     let mut writes = Vec::with_capacity(checks.len());
     for (check, (mut state, wait)) in checks.iter().zip(settled) {
@@ -161,17 +146,8 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
             _ => state.reset_ms(&check.quota, now_ms),
         };
         let remaining = state.remaining(&check.quota, now_ms);
-        verdicts.push(Verdict {
-            limit: check.quota.limit,
-            remaining,
-            reset_ms,
-            wait,
-        });
+        verdicts.push(Verdict { limit: check.quota.limit, remaining, reset_ms, wait });
         writes.push(charge.then_some(state));
     }
-    Decision {
-        allowed,
-        verdicts,
-        writes,
-    }
+    Decision { allowed, verdicts, writes }
 }

@@ -60,18 +60,13 @@ impl Log {
 
     /// Milliseconds until the newest entry has left.
     pub fn reset_ms(&self, quota: &Quota, now_ms: u64) -> u64 {
-        let newest = self
-            .entries
-            .back()
-            .map_or(0, |&(at, _)| at.saturating_add(quota.window_ms));
+        let newest = self.entries.back().map_or(0, |&(at, _)| at.saturating_add(quota.window_ms));
         newest.saturating_sub(now_ms)
     }
 
     /// Units inside the window.
     pub fn used(&self) -> u64 {
-        self.entries
-            .iter()
-            .fold(0, |sum, &(_, units)| sum.saturating_add(units))
+        self.entries.iter().fold(0, |sum, &(_, units)| sum.saturating_add(units))
     }
 
     /// The caller's clock, or the newest entry's where that is later.

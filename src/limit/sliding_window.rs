@@ -21,25 +21,15 @@ pub fn wait(windows: &Windows, quota: &Quota, cost: u64, now_ms: u64) -> Wait {
         Some(room) => window.saturating_sub(fading(room, window, windows.previous)),
         None => {
             let room = quota.limit.saturating_sub(cost);
-            window
-                .saturating_mul(2)
-                .saturating_sub(fading(room, window, windows.current))
+            window.saturating_mul(2).saturating_sub(fading(room, window, windows.current))
         }
     };
-    Wait::Ms(
-        windows
-            .start_ms(quota)
-            .saturating_add(moment)
-            .saturating_sub(now_ms),
-    )
+    Wait::Ms(windows.start_ms(quota).saturating_add(moment).saturating_sub(now_ms))
 }
 
 /// Whole units left.
 pub fn remaining(windows: &Windows, quota: &Quota, now_ms: u64) -> u64 {
-    let left = quota
-        .limit
-        .saturating_mul(quota.window_ms)
-        .saturating_sub(used(windows, quota, now_ms));
+    let left = quota.limit.saturating_mul(quota.window_ms).saturating_sub(used(windows, quota, now_ms));
     left.checked_div(quota.window_ms).unwrap_or(0)
 }
 
@@ -50,18 +40,13 @@ pub fn reset_ms(windows: &Windows, quota: &Quota, now_ms: u64) -> u64 {
         (0, _) => quota.window_ms,
         _ => quota.window_ms.saturating_mul(2),
     };
-    windows
-        .start_ms(quota)
-        .saturating_add(counted)
-        .saturating_sub(now_ms)
+    windows.start_ms(quota).saturating_add(counted).saturating_sub(now_ms)
 }
 
 /// What is used, times the window.
 fn used(windows: &Windows, quota: &Quota, now_ms: u64) -> u64 {
     let elapsed = now_ms.saturating_sub(windows.start_ms(quota));
-    let previous = windows
-        .previous
-        .saturating_mul(quota.window_ms.saturating_sub(elapsed));
+    let previous = windows.previous.saturating_mul(quota.window_ms.saturating_sub(elapsed));
     previous.saturating_add(windows.current.saturating_mul(quota.window_ms))
 }
 

@@ -42,16 +42,8 @@ impl Windows {
         let sliding = quota.algorithm == Algorithm::SlidingWindow;
         match index.checked_sub(self.index) {
             None | Some(0) => self,
-            Some(1) if sliding => Self {
-                index,
-                current: 0,
-                previous: self.current,
-            },
-            Some(_) => Self {
-                index,
-                current: 0,
-                previous: 0,
-            },
+            Some(1) if sliding => Self { index, current: 0, previous: self.current },
+            Some(_) => Self { index, current: 0, previous: 0 },
         }
     }
 }
@@ -75,11 +67,7 @@ impl State {
             Algorithm::SlidingLog => Self::Log(Log::default()),
             Algorithm::FixedWindow | Algorithm::SlidingWindow => {
                 let index = now_ms.checked_div(quota.window_ms).unwrap_or(0);
-                Self::Windows(Windows {
-                    index,
-                    current: 0,
-                    previous: 0,
-                })
+                Self::Windows(Windows { index, current: 0, previous: 0 })
             }
         }
     }
@@ -154,10 +142,7 @@ impl State {
     /// past both the caller's clock and `arbiter_ms`, the store's, it is set to the arbiter's. What is used stays.
     /// Answers whether it was so.
     pub fn repair(&mut self, quota: &Quota, now_ms: u64, arbiter_ms: u64) -> bool {
-        let bound = now_ms
-            .max(EPOCH_MS)
-            .max(arbiter_ms)
-            .saturating_add(CLOCK_SLACK_MS);
+        let bound = now_ms.max(EPOCH_MS).max(arbiter_ms).saturating_add(CLOCK_SLACK_MS);
         if self.stamp_ms(quota) <= bound {
             return false;
         }
@@ -168,10 +153,7 @@ impl State {
                 let kept = log.entries.iter().filter(|(at, _)| *at < arbiter_ms).copied();
                 let mut repaired: std::collections::VecDeque<_> = kept.collect();
                 let moved = log.entries.iter().filter(|(at, _)| *at >= arbiter_ms);
-                repaired.push_back((
-                    arbiter_ms,
-                    moved.fold(0, |sum, (_, units)| units.saturating_add(sum)),
-                ));
+                repaired.push_back((arbiter_ms, moved.fold(0, |sum, (_, units)| units.saturating_add(sum))));
                 log.entries = repaired;
             }
         }

@@ -18,10 +18,7 @@ pub struct Bucket {
 impl Bucket {
     /// Nothing used.
     pub fn idle(now_ms: u64) -> Self {
-        Self {
-            used: 0,
-            at_ms: now_ms,
-        }
+        Self { used: 0, at_ms: now_ms }
     }
 
     /// Gives back what the time since then has earned. A clock behind the stored time earns nothing.
@@ -30,10 +27,7 @@ impl Bucket {
             None => self,
             Some(elapsed) => {
                 let earned = elapsed.saturating_mul(quota.limit);
-                Self {
-                    used: self.used.saturating_sub(earned),
-                    at_ms: now_ms,
-                }
+                Self { used: self.used.saturating_sub(earned), at_ms: now_ms }
             }
         }
     }
@@ -48,10 +42,7 @@ impl Bucket {
         if missing == 0 || cost == 0 {
             return Wait::None;
         }
-        Wait::Ms(
-            self.lead(now_ms)
-                .saturating_add(missing.div_ceil(quota.limit.max(1))),
-        )
+        Wait::Ms(self.lead(now_ms).saturating_add(missing.div_ceil(quota.limit.max(1))))
     }
 
     /// Takes `cost` tokens.
@@ -61,10 +52,7 @@ impl Bucket {
 
     /// Whole tokens left.
     pub fn remaining(&self, quota: &Quota) -> u64 {
-        let left = quota
-            .burst
-            .saturating_mul(quota.window_ms)
-            .saturating_sub(self.used);
+        let left = quota.burst.saturating_mul(quota.window_ms).saturating_sub(self.used);
         left.checked_div(quota.window_ms).unwrap_or(0)
     }
 
@@ -73,8 +61,7 @@ impl Bucket {
         if self.used == 0 {
             return 0;
         }
-        self.lead(now_ms)
-            .saturating_add(self.used.div_ceil(quota.limit.max(1)))
+        self.lead(now_ms).saturating_add(self.used.div_ceil(quota.limit.max(1)))
     }
 
     /// By how much the stored time is ahead of the caller's clock.

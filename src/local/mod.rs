@@ -5,3 +5,14 @@ pub mod table;
 
 pub use refusals::Refusals;
 pub use table::Table;
+
+use std::rc::Rc;
+
+/// A subject of one limit, as the isolate keeps it apart.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Key {
+    /// Index of the limit in the policy.
+    pub limit: usize,
+    /// The subject, as keys in the store end with it.
+    pub subject: Rc<str>,
+}

@@ -8,6 +8,7 @@ use std::num::NonZeroUsize;
 
 use lru::LruCache;
 
+use super::Key;
 use crate::limit::{Quota, Verdict, Wait};
 
 /// Most refusals kept.
@@ -26,20 +27,17 @@ struct Refusal {
 #[derive(Debug)]
 pub struct Refusals {
     remember_ms: u64,
-    known: LruCache<String, Refusal>,
+    known: LruCache<Key, Refusal>,
 }
 
 impl Refusals {
     /// A memory that holds a refusal for at most `remember_ms`; 0 holds none.
     pub fn new(remember_ms: u64) -> Self {
-        Self {
-            remember_ms,
-            known: LruCache::new(CAPACITY),
-        }
+        Self { remember_ms, known: LruCache::new(CAPACITY) }
     }
 
     /// Notes what the store refused.
-    pub fn note(&mut self, key: &str, quota: Quota, cost: u64, verdict: Verdict, now_ms: u64) {
+    pub fn note(&mut self, key: &Key, quota: Quota, cost: u64, verdict: Verdict, now_ms: u64) {
         let for_ms = match verdict.wait {
             Wait::None => return,
             Wait::Ms(ms) => ms.min(self.remember_ms),
@@ -49,20 +47,11 @@ impl Refusals {
             return;
         }
         let until_ms = now_ms.saturating_add(for_ms);
-        self.known.put(
-            key.to_owned(),
-            Refusal {
-                quota,
-                cost,
-                verdict,
-                told_at_ms: now_ms,
-                until_ms,
-            },
-        );
+        self.known.put(key.clone(), Refusal { quota, cost, verdict, told_at_ms: now_ms, until_ms });
     }
 
     /// What the store would say to this, where that is known to be a refusal.
-    pub fn recall(&mut self, key: &str, quota: Quota, cost: u64, now_ms: u64) -> Option<Verdict> {
+    pub fn recall(&mut self, key: &Key, quota: Quota, cost: u64, now_ms: u64) -> Option<Verdict> {
         if self.known.is_empty() {
             return None;
         }
@@ -80,15 +69,11 @@ impl Refusals {
             Wait::Ms(ms) => Wait::Ms(ms.saturating_sub(gone).max(1)),
             other => other,
         };
-        Some(Verdict {
-            reset_ms: known.verdict.reset_ms.saturating_sub(gone),
-            wait,
-            ..known.verdict
-        })
+        Some(Verdict { reset_ms: known.verdict.reset_ms.saturating_sub(gone), wait, ..known.verdict })
     }
 
     /// Forgets one subject of one limit.
-    pub fn forget(&mut self, key: &str) {
+    pub fn forget(&mut self, key: &Key) {
         self.known.pop(key);
     }
 
@@ -108,75 +93,57 @@ mod tests {
     use super::*;
     use crate::policy::Algorithm;
 
-    const QUOTA: Quota = Quota {
-        algorithm: Algorithm::FixedWindow,
-        limit: 5,
-        burst: 5,
-        window_ms: 60_000,
-    };
+    const QUOTA: Quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 60_000 };
+
+    fn key(subject: &str) -> Key {
+        Key { limit: 0, subject: subject.into() }
+    }
 
     fn refused(ms: u64) -> Verdict {
-        Verdict {
-            limit: 5,
-            remaining: 0,
-            reset_ms: ms,
-            wait: Wait::Ms(ms),
-        }
+        Verdict { limit: 5, remaining: 0, reset_ms: ms, wait: Wait::Ms(ms) }
     }
 
     #[test]
     fn answers_until_its_moment_and_not_after() {
         let mut refusals = Refusals::new(10_000);
-        refusals.note("k", QUOTA, 1, refused(700), 1000);
-        assert_eq!(refusals.recall("k", QUOTA, 1, 1000), Some(refused(700)));
-        assert_eq!(refusals.recall("k", QUOTA, 1, 1699), Some(refused(1)));
-        assert_eq!(refusals.recall("k", QUOTA, 1, 1700), None);
+        refusals.note(&key("k"), QUOTA, 1, refused(700), 1000);
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 1000), Some(refused(700)));
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 1699), Some(refused(1)));
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 1700), None);
     }
 
     #[test]
     fn for_no_longer_than_it_may_remember() {
         let mut refusals = Refusals::new(10_000);
-        refusals.note("k", QUOTA, 1, refused(50_000), 0);
-        assert_eq!(refusals.recall("k", QUOTA, 1, 9_999), Some(refused(40_001)));
-        assert_eq!(refusals.recall("k", QUOTA, 1, 10_000), None);
+        refusals.note(&key("k"), QUOTA, 1, refused(50_000), 0);
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 9_999), Some(refused(40_001)));
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 10_000), None);
         let mut none = Refusals::new(0);
-        none.note("k", QUOTA, 1, refused(50_000), 0);
+        none.note(&key("k"), QUOTA, 1, refused(50_000), 0);
         assert!(none.is_empty());
     }
 
     #[test]
     fn never_for_a_smaller_cost_or_another_quota() {
         let mut refusals = Refusals::new(10_000);
-        refusals.note("k", QUOTA, 3, refused(700), 0);
-        assert_eq!(refusals.recall("k", QUOTA, 2, 1), None);
-        assert_eq!(
-            refusals.recall(
-                "k",
-                Quota {
-                    limit: 6,
-                    burst: 6,
-                    ..QUOTA
-                },
-                3,
-                1
-            ),
-            None
-        );
-        assert!(refusals.recall("k", QUOTA, 3, 1).is_some());
+        refusals.note(&key("k"), QUOTA, 3, refused(700), 0);
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 2, 1), None);
+        assert_eq!(refusals.recall(&key("k"), Quota { limit: 6, burst: 6, ..QUOTA }, 3, 1), None);
+        assert!(refusals.recall(&key("k"), QUOTA, 3, 1).is_some());
     }
 
     #[test]
     fn a_clock_that_went_back_asks_the_store() {
         let mut refusals = Refusals::new(10_000);
-        refusals.note("k", QUOTA, 1, refused(700), 1000);
-        assert_eq!(refusals.recall("k", QUOTA, 1, 999), None);
+        refusals.note(&key("k"), QUOTA, 1, refused(700), 1000);
+        assert_eq!(refusals.recall(&key("k"), QUOTA, 1, 999), None);
     }
 
     #[test]
     fn bounded() {
         let mut refusals = Refusals::new(10_000);
         for subject in 0..30_000 {
-            refusals.note(&subject.to_string(), QUOTA, 1, refused(700), 0);
+            refusals.note(&key(&subject.to_string()), QUOTA, 1, refused(700), 0);
         }
         assert_eq!(refusals.len(), 10_000);
     }

@@ -10,15 +10,14 @@ use std::num::NonZeroUsize;
 
 use lru::LruCache;
 
+use super::Key;
 use crate::limit::{self, Check, Decision, Quota, State};
 
 /// One limit of a request, for the isolate to decide.
 #[derive(Debug, Clone)]
-pub struct LocalAsk<'a> {
-    /// Index of the limit in the policy.
-    pub limit: usize,
-    /// The subject's key, as in the store.
-    pub key: &'a str,
+pub struct LocalAsk {
+    /// Whose count.
+    pub key: Key,
     /// What the subject may use here.
     pub quota: Quota,
     /// Units asked for.
@@ -46,7 +45,7 @@ const OVERHEAD: usize = 160;
 /// States by key.
 #[derive(Debug)]
 pub struct Table {
-    entries: LruCache<String, Entry>,
+    entries: LruCache<Key, Entry>,
     overflow: HashMap<usize, State>,
     max_subjects: usize,
     bytes: usize,
@@ -71,19 +70,19 @@ impl Table {
     }
 
     /// Decides a request, all or nothing, and keeps what it charged.
-    pub fn decide(&mut self, asks: &[LocalAsk<'_>], now_ms: u64) -> Decision {
+    pub fn decide(&mut self, asks: &[LocalAsk], now_ms: u64) -> Decision {
         let (checks, places): (Vec<Check>, Vec<Place>) =
             asks.iter().map(|ask| self.check(ask, now_ms)).unzip();
         let decision = limit::decide(&checks, now_ms);
         for ((ask, place), write) in asks.iter().zip(places).zip(&decision.writes) {
             let Some(state) = write else { continue };
             if place == Place::Overflow {
-                self.overflow.insert(ask.limit, state.clone());
+                self.overflow.insert(ask.key.limit, state.clone());
                 let mut own = State::idle(&ask.quota, now_ms);
                 own.charge(&ask.quota, ask.cost, now_ms);
-                self.keep(ask.key, own, &ask.quota, now_ms);
+                self.keep(&ask.key, own, &ask.quota, now_ms);
             } else {
-                self.keep(ask.key, state.clone(), &ask.quota, now_ms);
+                self.keep(&ask.key, state.clone(), &ask.quota, now_ms);
             }
         }
         decision
@@ -91,14 +90,9 @@ impl Table {
 
     /// Takes in what the store said of a subject: that `remaining` units of its whole quota are left. The isolate's
     /// own count for `quota`, its share, is then at least as far used, so that it is warm when the store fails.
-    pub fn feed(&mut self, key: &str, quota: &Quota, remaining: u64, now_ms: u64) {
-        let known = self
-            .entries
-            .get(key)
-            .map(|entry| State::settle(Some(&entry.state), quota, now_ms));
-        let left = known
-            .as_ref()
-            .map_or(quota.capacity(), |state| state.remaining(quota, now_ms));
+    pub fn feed(&mut self, key: &Key, quota: &Quota, remaining: u64, now_ms: u64) {
+        let known = self.entries.get(key).map(|entry| State::settle(Some(&entry.state), quota, now_ms));
+        let left = known.as_ref().map_or(quota.capacity(), |state| state.remaining(quota, now_ms));
         let missing = left.saturating_sub(remaining);
         if missing == 0 {
             return;
@@ -109,7 +103,7 @@ impl Table {
     }
 
     /// Forgets one subject.
-    pub fn forget(&mut self, key: &str) {
+    pub fn forget(&mut self, key: &Key) {
         if let Some((key, entry)) = self.entries.pop_entry(key) {
             self.bytes = self.bytes.saturating_sub(size(&key, &entry));
         }
@@ -130,22 +124,14 @@ impl Table {
         self.bytes
     }
 
-    fn check(&mut self, ask: &LocalAsk<'_>, now_ms: u64) -> (Check, Place) {
-        let own = self.entries.get(ask.key).map(|entry| entry.state.clone());
+    fn check(&mut self, ask: &LocalAsk, now_ms: u64) -> (Check, Place) {
+        let own = self.entries.get(&ask.key).map(|entry| entry.state.clone());
         let (state, place) = match own {
             Some(state) => (Some(state), Place::Own),
             None if self.has_room(now_ms) => (None, Place::Own),
-            None => (self.overflow.get(&ask.limit).cloned(), Place::Overflow),
+            None => (self.overflow.get(&ask.key.limit).cloned(), Place::Overflow),
         };
-        (
-            Check {
-                quota: ask.quota,
-                cost: ask.cost,
-                shadow: ask.shadow,
-                state,
-            },
-            place,
-        )
+        (Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state }, place)
     }
 
     /// Whether a new subject can be taken in without pushing a busy one out; drops an idle one for it.
@@ -153,12 +139,7 @@ impl Table {
         if self.entries.len() < self.max_subjects && self.bytes < MAX_BYTES {
             return true;
         }
-        let idle = self
-            .entries
-            .iter()
-            .rev()
-            .take(LOOKED_AT)
-            .find(|(_, entry)| entry.idle_at_ms <= now_ms);
+        let idle = self.entries.iter().rev().take(LOOKED_AT).find(|(_, entry)| entry.idle_at_ms <= now_ms);
         match idle.map(|(key, _)| key.clone()) {
             Some(key) => {
                 self.forget(&key);
@@ -168,24 +149,17 @@ impl Table {
         }
     }
 
-    fn keep(&mut self, key: &str, state: State, quota: &Quota, now_ms: u64) {
+    fn keep(&mut self, key: &Key, state: State, quota: &Quota, now_ms: u64) {
         let idle_at_ms = now_ms.saturating_add(state.reset_ms(quota, now_ms));
         let entry = Entry { state, idle_at_ms };
         self.bytes = self.bytes.saturating_add(size(key, &entry));
-        if let Some((key, old)) = self.entries.push(key.to_owned(), entry) {
+        if let Some((key, old)) = self.entries.push(key.clone(), entry) {
             self.bytes = self.bytes.saturating_sub(size(&key, &old));
         }
         while self.entries.len() > self.max_subjects || (self.bytes > MAX_BYTES && self.entries.len() > 1) {
-            let idle = self
-                .entries
-                .iter()
-                .rev()
-                .take(LOOKED_AT)
-                .find(|(_, entry)| entry.idle_at_ms <= now_ms);
-            match idle
-                .or_else(|| self.entries.iter().next_back())
-                .map(|(key, _)| key.clone())
-            {
+            let idle =
+                self.entries.iter().rev().take(LOOKED_AT).find(|(_, entry)| entry.idle_at_ms <= now_ms);
+            match idle.or_else(|| self.entries.iter().next_back()).map(|(key, _)| key.clone()) {
                 Some(key) => self.forget(&key),
                 None => break,
             }
@@ -194,12 +168,12 @@ impl Table {
 }
 
 /// About the bytes that an entry takes.
-fn size(key: &str, entry: &Entry) -> usize {
+fn size(key: &Key, entry: &Entry) -> usize {
     let log = match &entry.state {
         State::Log(log) => log.entries.capacity().saturating_mul(size_of::<(u64, u64)>()),
         _ => 0,
     };
-    key.len().saturating_add(log).saturating_add(OVERHEAD)
+    key.subject.len().saturating_add(log).saturating_add(OVERHEAD)
 }
 
 #[cfg(test)]
@@ -209,36 +183,23 @@ mod tests {
     use crate::policy::Algorithm;
 
     const NOW: u64 = 1_785_432_000_000;
-    const ALGORITHMS: [Algorithm; 4] = [
-        Algorithm::TokenBucket,
-        Algorithm::FixedWindow,
-        Algorithm::SlidingWindow,
-        Algorithm::SlidingLog,
-    ];
+    const ALGORITHMS: [Algorithm; 4] =
+        [Algorithm::TokenBucket, Algorithm::FixedWindow, Algorithm::SlidingWindow, Algorithm::SlidingLog];
 
     fn quota(limit: u64) -> Quota {
-        Quota {
-            algorithm: Algorithm::TokenBucket,
-            limit,
-            burst: limit,
-            window_ms: 60_000,
-        }
+        Quota { algorithm: Algorithm::TokenBucket, limit, burst: limit, window_ms: 60_000 }
     }
 
-    fn ask(key: &str, limit: u64) -> LocalAsk<'_> {
-        LocalAsk {
-            limit: 0,
-            key,
-            quota: quota(limit),
-            cost: 1,
-            shadow: false,
-        }
+    fn key(subject: &str) -> Key {
+        Key { limit: 0, subject: subject.into() }
+    }
+
+    fn ask(subject: &str, limit: u64) -> LocalAsk {
+        LocalAsk { key: key(subject), quota: quota(limit), cost: 1, shadow: false }
     }
 
     fn allowed(table: &mut Table, key: &str, limit: u64, times: usize, now: u64) -> usize {
-        (0..times)
-            .filter(|_| table.decide(&[ask(key, limit)], now).allowed)
-            .count()
+        (0..times).filter(|_| table.decide(&[ask(key, limit)], now).allowed).count()
     }
 
     #[test]
@@ -253,17 +214,8 @@ mod tests {
         for _ in 0..5 {
             table.decide(&[ask("a", 3), ask("b", 10)], NOW);
         }
-        let decision = table.decide(
-            &[LocalAsk {
-                cost: 0,
-                ..ask("b", 10)
-            }],
-            NOW,
-        );
-        assert_eq!(
-            (decision.verdicts[0].remaining, decision.verdicts[0].wait),
-            (7, Wait::None)
-        );
+        let decision = table.decide(&[LocalAsk { cost: 0, ..ask("b", 10) }], NOW);
+        assert_eq!((decision.verdicts[0].remaining, decision.verdicts[0].wait), (7, Wait::None));
     }
 
     #[test]
@@ -280,22 +232,11 @@ mod tests {
     #[test]
     fn bytes_are_bounded_too() {
         let mut table = Table::new(100_000);
-        let log = Quota {
-            algorithm: Algorithm::SlidingLog,
-            limit: 10_000,
-            burst: 10_000,
-            window_ms: 3_600_000,
-        };
+        let log =
+            Quota { algorithm: Algorithm::SlidingLog, limit: 10_000, burst: 10_000, window_ms: 3_600_000 };
         for subject in 0..200_u64 {
             for charge in 0..1_000_u64 {
-                let key = subject.to_string();
-                let ask = LocalAsk {
-                    limit: 0,
-                    key: &key,
-                    quota: log,
-                    cost: 1,
-                    shadow: false,
-                };
+                let ask = LocalAsk { key: key(&subject.to_string()), quota: log, cost: 1, shadow: false };
                 table.decide(&[ask], NOW + charge);
             }
         }
@@ -312,13 +253,7 @@ mod tests {
         let made_up: usize = (0..10_000)
             .map(|subject| {
                 // The two stay in use, as they would.
-                table.decide(
-                    &[LocalAsk {
-                        cost: 0,
-                        ..ask("customer", 5)
-                    }],
-                    NOW,
-                );
+                table.decide(&[LocalAsk { cost: 0, ..ask("customer", 5) }], NOW);
                 table.decide(&[ask("attacker", 5)], NOW);
                 allowed(&mut table, &format!("made-up-{subject}"), 5, 1, NOW)
             })
@@ -334,40 +269,23 @@ mod tests {
         for subject in 0..10 {
             allowed(&mut table, &subject.to_string(), 5, 5, NOW);
         }
-        assert_eq!(
-            allowed(&mut table, "new", 5, 10, NOW + 60_000),
-            5,
-            "a count of its own"
-        );
+        assert_eq!(allowed(&mut table, "new", 5, 10, NOW + 60_000), 5, "a count of its own");
     }
 
     #[test]
     fn warm_from_what_the_store_said() {
         // FIELD-REPORTS B43: a cold fallback gives a free burst.
         for algorithm in ALGORITHMS {
-            let quota = Quota {
-                algorithm,
-                limit: 10,
-                burst: 10,
-                window_ms: 60_000,
-            };
+            let quota = Quota { algorithm, limit: 10, burst: 10, window_ms: 60_000 };
             let share = quota.with_limit(5);
-            let local = |key| LocalAsk {
-                limit: 0,
-                key,
-                quota: share,
-                cost: 1,
-                shadow: false,
-            };
+            let local = |subject| LocalAsk { key: key(subject), quota: share, cost: 1, shadow: false };
             for (remaining, passes) in [(0, 0), (2, 2), (5, 5), (10, 5)] {
                 let mut table = Table::new(10);
-                table.feed("a", &share, remaining, NOW);
-                let passed = (0..20)
-                    .filter(|_| table.decide(&[local("a")], NOW).allowed)
-                    .count();
+                table.feed(&key("a"), &share, remaining, NOW);
+                let passed = (0..20).filter(|_| table.decide(&[local("a")], NOW).allowed).count();
                 assert_eq!(passed, passes, "{algorithm:?} with {remaining} left");
                 // At recovery the store, which saw none of it, gives nothing back here.
-                table.feed("a", &share, 10, NOW);
+                table.feed(&key("a"), &share, 10, NOW);
                 assert!(!table.decide(&[local("a")], NOW).allowed, "{algorithm:?}");
             }
         }

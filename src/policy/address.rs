@@ -35,21 +35,16 @@ impl Network {
         let prefix = match prefix {
             None => widest,
             // Not only `parse`: that takes `+8` and `08`.
-            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) && !padded(digits) => digits
-                .parse()
-                .ok()
-                .filter(|bits| *bits <= widest)
-                .ok_or_else(|| {
+            Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) && !padded(digits) => {
+                digits.parse().ok().filter(|bits| *bits <= widest).ok_or_else(|| {
                     let cure = format!("write at most /{widest}");
                     Wrong::new(format!("\"{text}\" has more bits than the address"), cure)
-                })?,
+                })?
+            }
             Some(_) => return Err(no_network()),
         };
         if masked(written, prefix) != written {
-            let meant = Self {
-                address: masked(written, prefix),
-                prefix,
-            };
+            let meant = Self { address: masked(written, prefix), prefix };
             return Err(Wrong::new(
                 format!("\"{text}\" has bits set behind the prefix"),
                 format!("write \"{meant}\", or \"{written}\" for the one address"),
@@ -58,10 +53,7 @@ impl Network {
         let address = written.to_canonical();
         // ::ffff:0:0/96 is where IPv4 begins.
         let mapped = widest.saturating_sub(width(address));
-        Ok(Self {
-            address,
-            prefix: prefix.saturating_sub(mapped),
-        })
+        Ok(Self { address, prefix: prefix.saturating_sub(mapped) })
     }
 
     /// Whether the address lies in the network.
@@ -121,11 +113,7 @@ mod tests {
         ];
         for (network, address, inside) in rows {
             let network = Network::parse(network).unwrap();
-            assert_eq!(
-                network.contains(address.parse().unwrap()),
-                inside,
-                "{address} in {network}"
-            );
+            assert_eq!(network.contains(address.parse().unwrap()), inside, "{address} in {network}");
         }
     }
 
@@ -145,16 +133,8 @@ mod tests {
 
     #[test]
     fn not_networks() {
-        for text in [
-            "",
-            "10.0.0",
-            "10.0.0.0/",
-            "10.0.0.0/33",
-            "::/129",
-            "10.0.0.0/+8",
-            "10.0.0.0/08",
-            "a/8",
-        ] {
+        for text in ["", "10.0.0", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0.0/+8", "10.0.0.0/08", "a/8"]
+        {
             assert!(Network::parse(text).is_err(), "{text}");
         }
         for text in ["10.0.0.0/8/8", " 10.0.0.0", "fe80::1%eth0", "010.0.0.0", "[::1]"] {

@@ -103,10 +103,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     fn capacity(limit: u64, burst: u64) -> Capacity {
-        Capacity {
-            limit: NonZeroU64::new(limit).unwrap(),
-            burst: NonZeroU64::new(burst).unwrap(),
-        }
+        Capacity { limit: NonZeroU64::new(limit).unwrap(), burst: NonZeroU64::new(burst).unwrap() }
     }
 
     /// The greatest numbers that pass stay below 2^53, and the next leave it.

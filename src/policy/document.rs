@@ -81,9 +81,7 @@ pub fn read_toml(text: &str) -> Result<Policy, Vec<PolicyError>> {
 /// The text is not TOML.
 #[cfg(not(target_arch = "wasm32"))]
 pub fn toml_to_json(text: &str) -> Result<String, Vec<PolicyError>> {
-    toml::parse(text)
-        .map(|root| canonical::json(&root))
-        .map_err(|error| vec![error])
+    toml::parse(text).map(|root| canonical::json(&root)).map_err(|error| vec![error])
 }
 
 fn validated(root: &Node) -> Result<Policy, Vec<PolicyError>> {
@@ -107,17 +105,14 @@ fn from_json(value: serde_json::Value) -> Node {
     let value = match value {
         serde_json::Value::Null => Value::Null,
         serde_json::Value::Bool(flag) => Value::Bool(flag),
-        serde_json::Value::Number(number) => number
-            .as_i64()
-            .map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int),
+        serde_json::Value::Number(number) => {
+            number.as_i64().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+        }
         serde_json::Value::String(text) => Value::String(text),
         serde_json::Value::Array(items) => Value::Array(items.into_iter().map(from_json).collect()),
-        serde_json::Value::Object(fields) => Value::Table(
-            fields
-                .into_iter()
-                .map(|(name, value)| (name, from_json(value)))
-                .collect(),
-        ),
+        serde_json::Value::Object(fields) => {
+            Value::Table(fields.into_iter().map(|(name, value)| (name, from_json(value))).collect())
+        }
     };
     Node { value, line: None }
 }
@@ -146,51 +141,27 @@ mod tests {
     fn order_and_comments_do_not_change_the_digest() {
         let turned =
             "version = 1 # one\ndegraded.share = 0.5\ngateway = { origin = 'http://127.0.0.1:8081' }\n";
-        assert_eq!(
-            read_toml(SMALL).unwrap().digest,
-            read_toml(turned).unwrap().digest
-        );
+        assert_eq!(read_toml(SMALL).unwrap().digest, read_toml(turned).unwrap().digest);
         let other = SMALL.replace("8081", "8082");
-        assert_ne!(
-            read_toml(SMALL).unwrap().digest,
-            read_toml(&other).unwrap().digest
-        );
+        assert_ne!(read_toml(SMALL).unwrap().digest, read_toml(&other).unwrap().digest);
         assert_eq!(read_toml(SMALL).unwrap().digest.len(), 16);
     }
 
     #[test]
     fn texts_that_do_not_parse_name_the_line() {
         let errors = read_toml("version = 1\n[gateway\n").unwrap_err();
-        assert_eq!(
-            errors.iter().map(|error| error.line).collect::<Vec<_>>(),
-            [Some(2)]
-        );
+        assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [Some(2)]);
         let errors = read_json("{\n\"version\": 1,\n}").unwrap_err();
-        assert_eq!(
-            errors.iter().map(|error| error.line).collect::<Vec<_>>(),
-            [Some(3)]
-        );
+        assert_eq!(errors.iter().map(|error| error.line).collect::<Vec<_>>(), [Some(3)]);
     }
 
     #[test]
     fn json_errors_name_the_place() {
         let errors = read_json(r#"{"version":1,"gateway":{"origin":"http://a"},"limits":[{"name":3}]}"#);
-        let shown = errors
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n");
-        assert!(
-            shown.contains("limits[0].name: found an integer where a string belongs"),
-            "{shown}"
-        );
-        let shown = read_json("[]")
-            .unwrap_err()
-            .iter()
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join("\n");
+        let shown = errors.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(shown.contains("limits[0].name: found an integer where a string belongs"), "{shown}");
+        let shown =
+            read_json("[]").unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         assert!(shown.contains("found a list where a table belongs"), "{shown}");
     }
 }

@@ -3,13 +3,7 @@
 use super::error::Wrong;
 
 /// Units and their length in milliseconds, longest first: [`to_text`] takes the first that divides.
-const UNITS: [(&str, u64); 5] = [
-    ("d", 86_400_000),
-    ("h", 3_600_000),
-    ("m", 60_000),
-    ("s", 1_000),
-    ("ms", 1),
-];
+const UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1)];
 
 /// Milliseconds of a text such as `150ms`, `1s`, `1m`, `1h` or `1d`.
 ///
@@ -18,21 +12,15 @@ const UNITS: [(&str, u64); 5] = [
 pub fn parse(text: &str) -> Result<u64, Wrong> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at_checked(digits).unwrap_or((text, ""));
-    let length = UNITS
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .map(|(_, length)| *length);
-    number
-        .parse::<u64>()
-        .ok()
-        .zip(length)
-        .and_then(|(number, length)| number.checked_mul(length))
-        .ok_or_else(|| {
+    let length = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, length)| *length);
+    number.parse::<u64>().ok().zip(length).and_then(|(number, length)| number.checked_mul(length)).ok_or_else(
+        || {
             Wrong::new(
                 format!("\"{text}\" is not a duration"),
                 "write one whole number and one unit of ms, s, m, h or d, such as \"150ms\" or \"1m\"",
             )
-        })
+        },
+    )
 }
 
 /// The shortest exact spelling: 60000 is `1m`, 90000 is `90s`, 1500 is `1500ms`.
@@ -44,8 +32,7 @@ pub fn to_text(ms: u64) -> String {
         return "0s".to_owned();
     }
     let whole = UNITS.iter().find_map(|(name, length)| {
-        ms.is_multiple_of(*length)
-            .then(|| ms.checked_div(*length).map(|number| format!("{number}{name}")))?
+        ms.is_multiple_of(*length).then(|| ms.checked_div(*length).map(|number| format!("{number}{name}")))?
     });
     whole.unwrap_or_else(|| format!("{ms}ms"))
 }
@@ -76,9 +63,7 @@ mod tests {
 
     #[test]
     fn not_durations() {
-        for text in [
-            "", "5", "s", "1 s", " 1s", "1s ", "1.5s", "-1s", "+1s", "1m30s", "1S", "1w", "1µs",
-        ] {
+        for text in ["", "5", "s", "1 s", " 1s", "1s ", "1.5s", "-1s", "+1s", "1m30s", "1S", "1w", "1µs"] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(parse("18446744073709551615d").is_err());

@@ -52,10 +52,7 @@ pub struct Wrong {
 impl Wrong {
     /// Both halves of the message.
     pub fn new(problem: impl Into<String>, cure: impl Into<String>) -> Self {
-        Self {
-            problem: problem.into(),
-            cure: cure.into(),
-        }
+        Self { problem: problem.into(), cure: cure.into() }
     }
 
     /// `given` is no `what`; the cure names the nearest of `known`, or all of them when none is near.
@@ -65,15 +62,8 @@ impl Wrong {
         if let Some((_, name)) = nearest.filter(|(edits, name)| near(*edits, given, name)) {
             return Self::new(problem, format!("did you mean \"{name}\"?"));
         }
-        let listed = known
-            .map(|name| format!("\"{name}\""))
-            .collect::<Vec<_>>()
-            .join(", ");
-        let cure = if listed.is_empty() {
-            "there is none".to_owned()
-        } else {
-            format!("known are {listed}")
-        };
+        let listed = known.map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        let cure = if listed.is_empty() { "there is none".to_owned() } else { format!("known are {listed}") };
         Self::new(problem, cure)
     }
 }
@@ -108,13 +98,8 @@ mod tests {
 
     #[test]
     fn distances() {
-        let rows = [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("timeout", "tmeout", 1),
-            ("kitten", "sitting", 3),
-        ];
+        let rows =
+            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("timeout", "tmeout", 1), ("kitten", "sitting", 3)];
         for (from, to, edits) in rows {
             assert_eq!(distance(from, to), edits, "{from} → {to}");
         }
@@ -123,18 +108,9 @@ mod tests {
     #[test]
     fn unknown_names_suggest_or_list() {
         let known = ["timeout", "clock"];
-        assert_eq!(
-            Wrong::unknown("field", "timeuot", known.into_iter()).cure,
-            "did you mean \"timeout\"?"
-        );
-        assert_eq!(
-            Wrong::unknown("field", "x", known.into_iter()).cure,
-            "known are \"timeout\", \"clock\""
-        );
-        assert_eq!(
-            Wrong::unknown("limit", "x", std::iter::empty()).cure,
-            "there is none"
-        );
+        assert_eq!(Wrong::unknown("field", "timeuot", known.into_iter()).cure, "did you mean \"timeout\"?");
+        assert_eq!(Wrong::unknown("field", "x", known.into_iter()).cure, "known are \"timeout\", \"clock\"");
+        assert_eq!(Wrong::unknown("limit", "x", std::iter::empty()).cure, "there is none");
     }
 
     #[test]
@@ -145,10 +121,7 @@ mod tests {
             problem: "is bad".to_owned(),
             cure: "be good".to_owned(),
         };
-        assert_eq!(
-            error.in_file("p.toml"),
-            "p.toml:3: store.timeout: is bad; be good"
-        );
+        assert_eq!(error.in_file("p.toml"), "p.toml:3: store.timeout: is bad; be good");
         error.line = None;
         assert_eq!(error.in_file("POLICY"), "POLICY: store.timeout: is bad; be good");
     }

@@ -57,26 +57,19 @@ impl KeyPart {
             Some((kind, name)) => (kind, Some(name)),
             None => (text, None),
         };
-        let plain = PLAIN
-            .into_iter()
-            .find(|(known, _)| *known == kind)
-            .map(|(_, part)| part);
+        let plain = PLAIN.into_iter().find(|(known, _)| *known == kind).map(|(_, part)| part);
         match (plain, name) {
             (Some(part), None) => Ok(part),
-            (Some(_), Some(_)) => Err(Wrong::new(
-                format!("\"{kind}\" takes no name"),
-                format!("write \"{kind}\""),
-            )),
+            (Some(_), Some(_)) => {
+                Err(Wrong::new(format!("\"{kind}\" takes no name"), format!("write \"{kind}\"")))
+            }
             (None, Some(name)) if NAMED.contains(&kind) => Self::named(kind, name),
-            (None, None) if NAMED.contains(&kind) => Err(Wrong::new(
-                format!("\"{kind}\" needs a name"),
-                format!("write \"{kind}:NAME\""),
-            )),
-            (None, _) => Err(Wrong::unknown(
-                "key part",
-                kind,
-                PLAIN.iter().map(|(known, _)| *known).chain(NAMED),
-            )),
+            (None, None) if NAMED.contains(&kind) => {
+                Err(Wrong::new(format!("\"{kind}\" needs a name"), format!("write \"{kind}:NAME\"")))
+            }
+            (None, _) => {
+                Err(Wrong::unknown("key part", kind, PLAIN.iter().map(|(known, _)| *known).chain(NAMED)))
+            }
         }
     }
 
@@ -112,11 +105,7 @@ impl fmt::Display for KeyPart {
     /// As a policy writes it.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, name) = self.kind_and_name();
-        if name.is_empty() {
-            out.write_str(kind)
-        } else {
-            write!(out, "{kind}:{name}")
-        }
+        if name.is_empty() { out.write_str(kind) } else { write!(out, "{kind}:{name}") }
     }
 }
 
@@ -126,10 +115,8 @@ mod tests {
 
     #[test]
     fn every_kind_comes_back_as_written() {
-        for text in PLAIN
-            .map(|(kind, _)| kind.to_owned())
-            .into_iter()
-            .chain(NAMED.map(|k| format!("{k}:x-y")))
+        for text in
+            PLAIN.map(|(kind, _)| kind.to_owned()).into_iter().chain(NAMED.map(|k| format!("{k}:x-y")))
         {
             assert_eq!(KeyPart::parse(&text).unwrap().to_string(), text);
         }
@@ -137,26 +124,10 @@ mod tests {
 
     #[test]
     fn names() {
-        assert_eq!(
-            KeyPart::parse("header:X-Tenant"),
-            Ok(KeyPart::Header("x-tenant".to_owned()))
-        );
-        assert_eq!(
-            KeyPart::parse("cookie:Sid"),
-            Ok(KeyPart::Cookie("Sid".to_owned()))
-        );
-        assert_eq!(
-            KeyPart::parse("query:filter[a:b]"),
-            Ok(KeyPart::Query("filter[a:b]".to_owned()))
-        );
-        for text in [
-            "header:a b",
-            "header:a:b",
-            "cookie:a=b",
-            "query:a&b",
-            "query:a%20b",
-            "param:a/b",
-        ] {
+        assert_eq!(KeyPart::parse("header:X-Tenant"), Ok(KeyPart::Header("x-tenant".to_owned())));
+        assert_eq!(KeyPart::parse("cookie:Sid"), Ok(KeyPart::Cookie("Sid".to_owned())));
+        assert_eq!(KeyPart::parse("query:filter[a:b]"), Ok(KeyPart::Query("filter[a:b]".to_owned())));
+        for text in ["header:a b", "header:a:b", "cookie:a=b", "query:a&b", "query:a%20b", "param:a/b"] {
             assert!(KeyPart::parse(text).is_err(), "{text}");
         }
     }

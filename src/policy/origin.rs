@@ -19,17 +19,12 @@ impl Origin {
                 "write \"https://host\", with port and base path if need be, or \"binding:NAME\"",
             )
         };
-        let after = text
-            .strip_prefix("http://")
-            .or_else(|| text.strip_prefix("https://"));
+        let after = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
         let after = after.ok_or_else(|| wrong("is neither http:// nor https:// nor binding:"))?;
         if after.contains(['?', '#']) {
             return Err(wrong("has a query or a fragment"));
         }
-        if let Some(odd) = after
-            .chars()
-            .find(|&c| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c))
-        {
+        if let Some(odd) = after.chars().find(|&c| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c)) {
             return Err(wrong(&format!("holds '{}'", odd.escape_default())));
         }
         let authority = after.split_once('/').map_or(after, |(authority, _)| authority);
@@ -57,10 +52,7 @@ fn split_port(authority: &str) -> (&str, Option<&str>) {
 
 fn is_host(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|open| open.strip_suffix(']'));
-    inner.map_or_else(
-        || text::host(host).is_ok(),
-        |v6| v6.parse::<std::net::Ipv6Addr>().is_ok(),
-    )
+    inner.map_or_else(|| text::host(host).is_ok(), |v6| v6.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
 fn is_port(digits: &str) -> bool {
@@ -83,10 +75,7 @@ mod tests {
         for (text, expected) in rows {
             assert_eq!(Origin::parse(text), Ok(Origin::Url(expected.to_owned())));
         }
-        assert_eq!(
-            Origin::parse("binding:API"),
-            Ok(Origin::Binding("API".to_owned()))
-        );
+        assert_eq!(Origin::parse("binding:API"), Ok(Origin::Binding("API".to_owned())));
     }
 
     #[test]

@@ -11,11 +11,7 @@ use std::borrow::Cow;
 /// `raw` is the path alone, without query or fragment.
 #[must_use]
 pub fn canonical(raw: &str) -> Cow<'_, str> {
-    if is_canonical(raw) {
-        Cow::Borrowed(raw)
-    } else {
-        Cow::Owned(rebuilt(raw))
-    }
+    if is_canonical(raw) { Cow::Borrowed(raw) } else { Cow::Owned(rebuilt(raw)) }
 }
 
 fn is_canonical(raw: &str) -> bool {
@@ -86,9 +82,7 @@ fn decoded(raw: &[u8]) -> Vec<u8> {
 }
 
 fn hex(digit: u8) -> Option<u8> {
-    char::from(digit)
-        .to_digit(16)
-        .and_then(|value| u8::try_from(value).ok())
+    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -97,20 +91,8 @@ mod tests {
 
     #[test]
     fn borrowed_when_nothing_changes() {
-        for path in [
-            "/",
-            "/a",
-            "/a/b.c",
-            "/v1/chat/..x",
-            "/a/.well-known/x",
-            "/...",
-            "/a:b@c;d=e",
-            "/ä",
-        ] {
-            assert!(
-                matches!(canonical(path), Cow::Borrowed(same) if same == path),
-                "{path}"
-            );
+        for path in ["/", "/a", "/a/b.c", "/v1/chat/..x", "/a/.well-known/x", "/...", "/a:b@c;d=e", "/ä"] {
+            assert!(matches!(canonical(path), Cow::Borrowed(same) if same == path), "{path}");
         }
     }
 

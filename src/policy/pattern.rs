@@ -32,10 +32,7 @@ impl Pattern {
     /// What could never match a canonical path, or means something else in other routers.
     pub fn parse(text: &str) -> Result<Self, Wrong> {
         let Some(rest) = text.strip_prefix('/') else {
-            return Err(Wrong::new(
-                format!("the path \"{text}\" does not begin with /"),
-                "write \"/…\"",
-            ));
+            return Err(Wrong::new(format!("the path \"{text}\" does not begin with /"), "write \"/…\""));
         };
         let parts = (!rest.is_empty()).then(|| rest.strip_suffix('/').unwrap_or(rest).split('/'));
         let mut segments: Vec<Segment> = Vec::new();
@@ -87,23 +84,14 @@ fn segment(path: &str, part: &str) -> Result<Segment, Wrong> {
         };
     }
     let wrong = |problem: &str, cure: &str| {
-        Err(Wrong::new(
-            format!("\"{}\" {problem}", path.escape_default()),
-            cure.to_owned(),
-        ))
+        Err(Wrong::new(format!("\"{}\" {problem}", path.escape_default()), cure.to_owned()))
     };
     match part {
         "" => {
-            return wrong(
-                "has an empty segment",
-                "write each slash once: matching sees them collapsed",
-            );
+            return wrong("has an empty segment", "write each slash once: matching sees them collapsed");
         }
         "." | ".." => {
-            return wrong(
-                "has a dot segment",
-                "write the path without it: matching sees none",
-            );
+            return wrong("has a dot segment", "write the path without it: matching sees none");
         }
         _ => {}
     }
@@ -114,22 +102,13 @@ fn segment(path: &str, part: &str) -> Result<Segment, Wrong> {
         );
     }
     if part.contains('*') {
-        return wrong(
-            "has a *",
-            "write {*rest} for all that follows, or %2A for the character",
-        );
+        return wrong("has a *", "write {*rest} for all that follows, or %2A for the character");
     }
     if part.starts_with(':') {
-        return wrong(
-            "has a :name",
-            "write {name} for one segment, or %3A for the character",
-        );
+        return wrong("has a :name", "write {name} for one segment, or %3A for the character");
     }
     if part.contains(['?', '#']) {
-        return wrong(
-            "has a query or a fragment",
-            "write the path alone; a key may hold query:NAME",
-        );
+        return wrong("has a query or a fragment", "write the path alone; a key may hold query:NAME");
     }
     if part.contains('\\') {
         return wrong("has a backslash", "write /: matching sees \\ as /");
@@ -143,10 +122,7 @@ fn segment(path: &str, part: &str) -> Result<Segment, Wrong> {
         Some(literal) if !literal.is_empty() && !literal.contains('/') => {
             Ok(Segment::Literal(literal.to_owned()))
         }
-        _ => wrong(
-            "hides a slash or a dot segment behind %",
-            "write it plainly: matching sees it decoded",
-        ),
+        _ => wrong("hides a slash or a dot segment behind %", "write it plainly: matching sees it decoded"),
     }
 }
 
@@ -164,10 +140,7 @@ mod tests {
             ("/v1/{id}/{*rest}", vec![literal("v1"), id, rest.clone()]),
             ("/{*rest}", vec![rest]),
             ("/caf%C3%A9/café", vec![literal("café"), literal("café")]),
-            (
-                "/%7Bid%7D/%2A/a:b/.a",
-                vec![literal("{id}"), literal("*"), literal("a:b"), literal(".a")],
-            ),
+            ("/%7Bid%7D/%2A/a:b/.a", vec![literal("{id}"), literal("*"), literal("a:b"), literal(".a")]),
         ];
         for (text, segments) in rows {
             assert_eq!(Pattern::parse(text), Ok(Pattern { segments }), "{text}");

@@ -74,11 +74,7 @@ impl Router {
                 conflicts.push(Conflict { first, second: index });
             }
         }
-        if conflicts.is_empty() {
-            Ok(Self { routes, tree })
-        } else {
-            Err(conflicts)
-        }
+        if conflicts.is_empty() { Ok(Self { routes, tree }) } else { Err(conflicts) }
     }
 
     /// The routes in the order written.
@@ -107,13 +103,7 @@ mod tests {
     /// `METHODS host? path`, methods comma-separated or `*`.
     fn route(text: &str) -> Route {
         let mut words = text.split(' ');
-        let methods = words
-            .next()
-            .unwrap()
-            .split(',')
-            .filter(|m| *m != "*")
-            .map(str::to_owned)
-            .collect();
+        let methods = words.next().unwrap().split(',').filter(|m| *m != "*").map(str::to_owned).collect();
         let path = words.next_back().unwrap();
         Route {
             name: text.to_owned(),
@@ -131,22 +121,13 @@ mod tests {
     }
 
     fn name<'r>(router: &'r Router, method: &str, host: &str, path: &'r str) -> &'r str {
-        router
-            .match_route(method, host, path)
-            .map_or("-", |matched| &matched.route.name)
+        router.match_route(method, host, path).map_or("-", |matched| &matched.route.name)
     }
 
     #[test]
     fn the_most_specific_path_wins() {
-        let router = router(&[
-            "* /{*all}",
-            "* /a/{x}",
-            "* /a/b",
-            "* /a/{x}/c",
-            "* /a",
-            "* /a/{*rest}",
-            "* /",
-        ]);
+        let router =
+            router(&["* /{*all}", "* /a/{x}", "* /a/b", "* /a/{x}/c", "* /a", "* /a/{*rest}", "* /"]);
         let rows = [
             ("/", "* /"),
             ("/z", "* /{*all}"),
@@ -195,12 +176,7 @@ mod tests {
 
     #[test]
     fn parameters() {
-        let router = router(&[
-            "GET /u/{id}",
-            "POST /u/{user}",
-            "* /u/{id}/{*rest}",
-            "* /f/{*rest}",
-        ]);
+        let router = router(&["GET /u/{id}", "POST /u/{user}", "* /u/{id}/{*rest}", "* /f/{*rest}"]);
         let rows = [
             ("GET", "/u/7", vec![("id", "7")]),
             ("POST", "/u/7", vec![("user", "7")]),
@@ -209,39 +185,24 @@ mod tests {
             ("GET", "/f", vec![("rest", "")]),
         ];
         for (method, path, params) in rows {
-            assert_eq!(
-                router.match_route(method, "h", path).unwrap().params,
-                params,
-                "{method} {path}"
-            );
+            assert_eq!(router.match_route(method, "h", path).unwrap().params, params, "{method} {path}");
         }
         // A parameter left behind by a way that led nowhere is not the route's.
         let router = super::tests::router(&["* /{a}/x", "* /{*rest}"]);
-        assert_eq!(
-            router.match_route("GET", "h", "/1/2").unwrap().params,
-            [("rest", "1/2")]
-        );
+        assert_eq!(router.match_route("GET", "h", "/1/2").unwrap().params, [("rest", "1/2")]);
     }
 
     #[test]
     fn routes_that_could_not_be_told_apart() {
         let conflicts = |routes: &[&str]| {
             let built = Router::new(routes.iter().map(|text| route(text)).collect());
-            built
-                .err()
-                .unwrap_or_default()
-                .iter()
-                .map(|c| (c.first, c.second))
-                .collect::<Vec<_>>()
+            built.err().unwrap_or_default().iter().map(|c| (c.first, c.second)).collect::<Vec<_>>()
         };
         assert_eq!(conflicts(&["* /a/{x}", "* /a/{y}"]), [(0, 1)]);
         assert_eq!(conflicts(&["* /a", "* /a/"]), [(0, 1)]);
         assert_eq!(conflicts(&["GET,POST /a", "PUT,POST /a"]), [(0, 1)]);
         assert_eq!(conflicts(&["GET h /a", "GET h /a", "GET h /a"]), [(0, 1), (0, 2)]);
-        assert_eq!(
-            conflicts(&["GET /a", "* /a", "GET h /a", "* h /a", "HEAD /a"]),
-            []
-        );
+        assert_eq!(conflicts(&["GET /a", "* /a", "GET h /a", "* h /a", "HEAD /a"]), []);
         assert_eq!(conflicts(&["* /a/{x}", "* /a/{*x}", "* /a", "* /a/x"]), []);
     }
 

@@ -13,15 +13,9 @@ pub const MAX_PREFIX: usize = 32;
 /// in Cluster keys where braces mean a hash tag, in admin paths (no `/`, `%`, `.` or `..`) and in comma lists.
 pub(super) fn name(what: &str, text: &str, longest: usize) -> Result<String, Wrong> {
     if text.is_empty() {
-        return Err(Wrong::new(
-            format!("the {what} is empty"),
-            format!("write 1 to {longest} characters"),
-        ));
+        return Err(Wrong::new(format!("the {what} is empty"), format!("write 1 to {longest} characters")));
     }
-    if let Some(odd) = text
-        .chars()
-        .find(|&c| !c.is_ascii_graphic() || "\"\\:,/%{}".contains(c))
-    {
+    if let Some(odd) = text.chars().find(|&c| !c.is_ascii_graphic() || "\"\\:,/%{}".contains(c)) {
         return Err(Wrong::new(
             format!("the {what} \"{}\" holds {}", text.escape_default(), shown(odd)),
             "write printable ASCII without space and \" \\ : , / % { }",
@@ -44,10 +38,7 @@ pub(super) fn name(what: &str, text: &str, longest: usize) -> Result<String, Wro
 
 /// RFC 9110, section 5.6.2.
 fn is_token(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 /// An RFC 9110 token: header names, methods, and cookie names by RFC 6265.
@@ -74,19 +65,12 @@ pub(super) fn method(text: &str) -> Result<String, Wrong> {
     if name == upper {
         return Ok(name);
     }
-    Err(Wrong::new(
-        format!("the method \"{name}\" has lower case"),
-        format!("write \"{upper}\""),
-    ))
+    Err(Wrong::new(format!("the method \"{name}\" has lower case"), format!("write \"{upper}\"")))
 }
 
 /// The name of a path parameter.
 pub(super) fn param(text: &str) -> Result<String, Wrong> {
-    if !text.is_empty()
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    {
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')) {
         return Ok(text.to_owned());
     }
     Err(Wrong::new(
@@ -108,10 +92,7 @@ pub(super) fn query(text: &str) -> Result<String, Wrong> {
 
 /// The name of a binding: what JavaScript takes as a property without quoting.
 pub(super) fn binding(text: &str) -> Result<String, Wrong> {
-    let first = text
-        .chars()
-        .next()
-        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let first = text.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     if first && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return Ok(text.to_owned());
     }
@@ -138,9 +119,7 @@ pub(super) fn host(text: &str) -> Result<String, Wrong> {
         (1..=63).contains(&label.len())
             && !label.starts_with('-')
             && !label.ends_with('-')
-            && label
-                .bytes()
-                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     if name.len() <= 253 && name.split('.').all(label) {
         return Ok(name.to_owned());
@@ -165,18 +144,10 @@ mod tests {
 
     #[test]
     fn names() {
-        for text in [
-            "a",
-            "tenant-minute",
-            "a.b_c",
-            "~!@#$^&*()'`<>?|;=+[]",
-            &"x".repeat(64),
-        ] {
+        for text in ["a", "tenant-minute", "a.b_c", "~!@#$^&*()'`<>?|;=+[]", &"x".repeat(64)] {
             assert_eq!(name("name", text, MAX_NAME).as_deref(), Ok(text));
         }
-        let odd = [
-            "", "a b", "a:b", "a,b", "a/b", "a%b", "a\"b", "a\\b", "{a}", "ä", "a\n", ".", "..",
-        ];
+        let odd = ["", "a b", "a:b", "a,b", "a/b", "a%b", "a\"b", "a\\b", "{a}", "ä", "a\n", ".", ".."];
         for text in odd.into_iter().chain([&*"x".repeat(65)]) {
             assert!(name("name", text, MAX_NAME).is_err(), "{text}");
         }
@@ -192,15 +163,10 @@ mod tests {
         ] {
             assert_eq!(host(text).as_deref(), Ok(expected));
         }
-        for text in [
-            "", ".", "a..b", "-a.b", "a b", "http://a", "a:80", "a/b", "*.a", "é.fr", "[::1]",
-        ] {
+        for text in ["", ".", "a..b", "-a.b", "a b", "http://a", "a:80", "a/b", "*.a", "é.fr", "[::1]"] {
             assert!(host(text).is_err(), "{text}");
         }
-        assert_eq!(
-            host("a.b:80").unwrap_err().cure,
-            "write \"a.b\": hosts match on every port"
-        );
+        assert_eq!(host("a.b:80").unwrap_err().cure, "write \"a.b\": hosts match on every port");
     }
 
     #[test]
@@ -214,13 +180,7 @@ mod tests {
 
     #[test]
     fn bindings() {
-        for (text, good) in [
-            ("API", true),
-            ("_a1", true),
-            ("1a", false),
-            ("", false),
-            ("a-b", false),
-        ] {
+        for (text, good) in [("API", true), ("_a1", true), ("1a", false), ("", false), ("a-b", false)] {
             assert_eq!(binding(text).is_ok(), good, "{text}");
         }
     }

@@ -13,9 +13,7 @@ use super::{Exempt, OnMissingKey, OnStoreError, Policy};
 use fields::{Field, Report, Table};
 
 /// Fields of the whole document.
-const TOP: &[&str] = &[
-    "version", "gateway", "store", "degraded", "defaults", "limits", "routes",
-];
+const TOP: &[&str] = &["version", "gateway", "store", "degraded", "defaults", "limits", "routes"];
 /// Fields of `[defaults]`.
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
@@ -55,11 +53,7 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
     let defaults = defaults(&top.section("defaults", DEFAULTS));
     let limits = limits::limits(&top, &defaults);
     let router = routes::router(&top, &limits);
-    let limits = limits
-        .all
-        .into_iter()
-        .map(|draft| draft.limit)
-        .collect::<Option<Vec<_>>>();
+    let limits = limits.all.into_iter().map(|draft| draft.limit).collect::<Option<Vec<_>>>();
     Some(Policy {
         gateway: gateway?,
         store: store?,
@@ -109,17 +103,9 @@ impl<T> Said<T> {
 fn defaults(table: &Table<'_>) -> Defaults {
     Defaults {
         on_store_error: Said::of(table.get("on_store_error"), on_store_error),
-        on_missing_key: table
-            .get("on_missing_key")
-            .and_then(|field| on_missing_key(&field)),
-        shadow: table
-            .get("shadow")
-            .and_then(|field| field.flag())
-            .unwrap_or(false),
-        exempt: table
-            .get("exempt")
-            .and_then(|field| exempt::exempt(&field))
-            .unwrap_or_default(),
+        on_missing_key: table.get("on_missing_key").and_then(|field| on_missing_key(&field)),
+        shadow: table.get("shadow").and_then(|field| field.flag()).unwrap_or(false),
+        exempt: table.get("exempt").and_then(|field| exempt::exempt(&field)).unwrap_or_default(),
     }
 }
 

@@ -132,10 +132,7 @@ impl Breaker {
             if now < until_ms {
                 return Err(until_ms.saturating_sub(now));
             }
-            self.change(State::HalfOpen {
-                out: Vec::new(),
-                succeeded: 0,
-            });
+            self.change(State::HalfOpen { out: Vec::new(), succeeded: 0 });
         }
         let generation = self.generation;
         match &mut self.state {
@@ -147,15 +144,9 @@ impl Breaker {
                 }
                 self.next_probe = self.next_probe.wrapping_add(1);
                 out.push((self.next_probe, deadline_ms));
-                Ok(Permit {
-                    probe: Some(self.next_probe),
-                    generation,
-                })
+                Ok(Permit { probe: Some(self.next_probe), generation })
             }
-            _ => Ok(Permit {
-                probe: None,
-                generation,
-            }),
+            _ => Ok(Permit { probe: None, generation }),
         }
     }
 
@@ -179,10 +170,7 @@ impl Breaker {
         let index = number.checked_rem(BUCKETS).unwrap_or(0) as usize;
         if let Some(bucket) = self.buckets.get_mut(index) {
             if bucket.number != number {
-                *bucket = Bucket {
-                    number,
-                    ..Bucket::default()
-                };
+                *bucket = Bucket { number, ..Bucket::default() };
             }
             bucket.calls = bucket.calls.saturating_add(1);
             bucket.failed = bucket.failed.saturating_add(failed);
@@ -243,34 +231,20 @@ impl Breaker {
 
     fn open(&mut self, now: u64, ending: Ending, random: f64) {
         self.openings = self.openings.saturating_add(1);
-        let doubled = 1_u64
-            .checked_shl(self.openings.saturating_sub(1).min(20))
-            .unwrap_or(1);
-        let grown = self
-            .config
-            .open_ms
-            .saturating_mul(doubled)
-            .min(self.config.max_open_ms);
+        let doubled = 1_u64.checked_shl(self.openings.saturating_sub(1).min(20)).unwrap_or(1);
+        let grown = self.config.open_ms.saturating_mul(doubled).min(self.config.max_open_ms);
         let for_ms = match ending {
             Ending::Hopeless => self.config.long_open_ms,
-            Ending::LeaveAlone(ms) => ms
-                .max(self.config.open_ms)
-                .min(self.config.long_open_ms.max(grown)),
+            Ending::LeaveAlone(ms) => ms.max(self.config.open_ms).min(self.config.long_open_ms.max(grown)),
             _ => grown,
         };
         // Half of it for certain, the other half by chance.
         let half = for_ms / 2;
         let jitter = (half as f64 * random.clamp(0.0, 1.0)) as u64;
-        let least = if matches!(ending, Ending::LeaveAlone(_)) {
-            for_ms
-        } else {
-            for_ms.saturating_sub(half)
-        };
+        let least =
+            if matches!(ending, Ending::LeaveAlone(_)) { for_ms } else { for_ms.saturating_sub(half) };
         self.change(State::Open {
-            until_ms: now
-                .saturating_add(least)
-                .saturating_add(jitter)
-                .max(now.saturating_add(1)),
+            until_ms: now.saturating_add(least).saturating_add(jitter).max(now.saturating_add(1)),
         });
     }
 
@@ -288,10 +262,7 @@ impl Breaker {
     }
 
     fn counted(&self, number: u64) -> (u32, u32, u32) {
-        let recent = self
-            .buckets
-            .iter()
-            .filter(|bucket| bucket.number.saturating_add(BUCKETS) > number);
+        let recent = self.buckets.iter().filter(|bucket| bucket.number.saturating_add(BUCKETS) > number);
         recent.fold((0, 0, 0), |(calls, failed, slow), bucket| {
             (
                 bucket.calls.saturating_add(calls),
@@ -406,9 +377,7 @@ mod tests {
     #[test]
     fn half_open_lets_out_no_more_than_its_probes() {
         let mut breaker = opened(0);
-        let probes: Vec<_> = (0..50)
-            .filter_map(|_| breaker.permit(1_000, 1_150).ok())
-            .collect();
+        let probes: Vec<_> = (0..50).filter_map(|_| breaker.permit(1_000, 1_150).ok()).collect();
         assert_eq!(probes.len(), 2);
     }
 

@@ -87,10 +87,7 @@ const TEXTS: [(&str, Class); 24] = [
 impl StoreError {
     /// An error of a known class.
     pub fn new(class: Class, text: &str) -> Self {
-        Self {
-            class,
-            text: text.chars().take(KEPT).collect(),
-        }
+        Self { class, text: text.chars().take(KEPT).collect() }
     }
 
     /// The error that a body's text and the status make: the text where it is known, else the status.
@@ -127,8 +124,7 @@ fn script_error(words: &str) -> Option<Class> {
 }
 
 fn starts_with(text: &str, start: &str) -> bool {
-    text.get(..start.len())
-        .is_some_and(|head| head.eq_ignore_ascii_case(start))
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
 }
 
 fn of_status(status: u16, text: &str) -> Class {
@@ -151,47 +147,20 @@ mod tests {
             ("NOSCRIPT No matching script. Please use EVAL.", Class::NoScript),
             ("ERR NOSCRIPT No matching script", Class::NoScript),
             ("LOADING Redis is loading the dataset in memory", Class::Busy),
-            (
-                "BUSY Redis is busy running a script. You can only call SCRIPT KILL",
-                Class::Busy,
-            ),
-            (
-                "TRYAGAIN Multiple keys request during rehashing of slot",
-                Class::Busy,
-            ),
+            ("BUSY Redis is busy running a script. You can only call SCRIPT KILL", Class::Busy),
+            ("TRYAGAIN Multiple keys request during rehashing of slot", Class::Busy),
             ("CLUSTERDOWN Hash slot not served", Class::Busy),
             ("MASTERDOWN Link with MASTER is down", Class::Busy),
-            (
-                "READONLY You can't write against a read only replica.",
-                Class::Busy,
-            ),
+            ("READONLY You can't write against a read only replica.", Class::Busy),
             ("WRONGPASS invalid or missing auth token", Class::Misconfigured),
-            (
-                "NOPERM this user has no permissions to run the 'evalsha' command",
-                Class::Misconfigured,
-            ),
-            (
-                "ERR max requests limit exceeded. Limit: 500000, Usage: 500000.",
-                Class::Quota,
-            ),
+            ("NOPERM this user has no permissions to run the 'evalsha' command", Class::Misconfigured),
+            ("ERR max requests limit exceeded. Limit: 500000, Usage: 500000.", Class::Quota),
             ("ERR DB capacity quota exceeded", Class::Full),
-            (
-                "OOM command not allowed when used memory > 'maxmemory'.",
-                Class::Full,
-            ),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Class::Full),
             ("MISCONF Redis is configured to save RDB snapshots", Class::Full),
-            (
-                "WRONGTYPE Operation against a key holding the wrong kind of value",
-                Class::Bug,
-            ),
-            (
-                "ERR user_script:12: attempt to index a nil value script: 46f2",
-                Class::Bug,
-            ),
-            (
-                "ERR Unexpected flag in script shebang: allow-key-locking",
-                Class::Dialect,
-            ),
+            ("WRONGTYPE Operation against a key holding the wrong kind of value", Class::Bug),
+            ("ERR user_script:12: attempt to index a nil value script: 46f2", Class::Bug),
+            ("ERR Unexpected flag in script shebang: allow-key-locking", Class::Dialect),
         ] {
             for status in [200, 400, 401, 500] {
                 assert_eq!(StoreError::of_text(text, status).class, class, "{status} {text}");
@@ -213,12 +182,6 @@ mod tests {
 
     #[test]
     fn the_text_kept_is_bounded_in_characters() {
-        assert_eq!(
-            StoreError::new(Class::Malformed, &"é".repeat(9999))
-                .text
-                .chars()
-                .count(),
-            KEPT
-        );
+        assert_eq!(StoreError::new(Class::Malformed, &"é".repeat(9999)).text.chars().count(), KEPT);
     }
 }

@@ -45,9 +45,7 @@ impl<T> Inflight<T> {
 
     /// Hands back what a ticket stands for; `None` for one that was used, was dropped, or is of an earlier life.
     pub fn take(&mut self, ticket: u32) -> Option<T> {
-        self.waiting
-            .remove(&ticket)
-            .or_else(|| self.overdue.remove(&ticket))
+        self.waiting.remove(&ticket).or_else(|| self.overdue.remove(&ticket))
     }
 
     /// How many calls are under way.

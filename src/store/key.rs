@@ -25,11 +25,7 @@ pub fn letter(algorithm: Algorithm) -> char {
 
 /// What the key of any subject's state in one limit begins with.
 pub fn state_stem(prefix: &str, cluster: bool, limit: &str, quota: &Quota) -> String {
-    let what = format!(
-        "{}{}",
-        letter(quota.algorithm),
-        duration::to_text(quota.window_ms)
-    );
+    let what = format!("{}{}", letter(quota.algorithm), duration::to_text(quota.window_ms));
     stem(prefix, cluster, limit, &what)
 }
 
@@ -40,10 +36,6 @@ pub fn override_stem(prefix: &str, cluster: bool, limit: &str) -> String {
 
 fn stem(prefix: &str, cluster: bool, limit: &str, what: &str) -> String {
     // On a cluster everything shares one hash tag, so that the keys of an EVAL lie in one slot.
-    let prefix = if cluster {
-        format!("{{{prefix}}}")
-    } else {
-        prefix.to_owned()
-    };
+    let prefix = if cluster { format!("{{{prefix}}}") } else { prefix.to_owned() };
     format!("{prefix}:{SCHEMA}:{limit}:{what}:")
 }

@@ -10,7 +10,7 @@ pub mod reply;
 pub mod retry;
 pub mod script;
 
-pub use call::{Ask, Form, ScriptCall};
+pub use call::{Ask, Form, ScriptCall, Stems};
 pub use error::{Class, StoreError};
 pub use inflight::Inflight;
 pub use reply::{Answered, read};

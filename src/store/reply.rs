@@ -36,13 +36,8 @@ pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Answered, StoreErro
         return Err(StoreError::new(Class::Malformed, "reply too long"));
     }
     match serde_json::from_str::<Envelope>(body) {
-        Ok(Envelope {
-            error: Some(text), ..
-        }) => Err(StoreError::of_text(&text, status)),
-        Ok(Envelope {
-            result: Some(numbers),
-            ..
-        }) if status < 300 => verdicts(&numbers, asks)
+        Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
+        Ok(Envelope { result: Some(numbers), .. }) if status < 300 => verdicts(&numbers, asks)
             .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
         _ => Err(StoreError::of_text(body, status)),
     }
@@ -74,10 +69,7 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
         });
     }
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered {
-        allowed: *allowed == 1,
-        verdicts,
-    })
+    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts })
 }
 
 #[cfg(test)]
@@ -87,21 +79,8 @@ mod tests {
     use crate::policy::Algorithm;
 
     fn ask(shadow: bool) -> Ask {
-        let quota = Quota {
-            algorithm: Algorithm::FixedWindow,
-            limit: 5,
-            burst: 5,
-            window_ms: 1000,
-        };
-        Ask {
-            limit: 0,
-            quota,
-            key: String::new(),
-            override_key: String::new(),
-            subject_at: 0,
-            cost: 1,
-            shadow,
-        }
+        let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
+        Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow }
     }
 
     fn class(status: u16, body: &str) -> Class {
@@ -114,18 +93,9 @@ mod tests {
         assert!(!answered.allowed);
         assert_eq!(
             answered.verdicts,
-            [Verdict {
-                limit: 5,
-                remaining: 0,
-                reset_ms: 700,
-                wait: Wait::Ms(700)
-            }]
+            [Verdict { limit: 5, remaining: 0, reset_ms: 700, wait: Wait::Ms(700) }]
         );
-        assert!(
-            read(200, r#"{"result":[1,5,0,700,700]}"#, &[ask(true)])
-                .unwrap()
-                .allowed
-        );
+        assert!(read(200, r#"{"result":[1,5,0,700,700]}"#, &[ask(true)]).unwrap().allowed);
     }
 
     #[test]

@@ -22,10 +22,7 @@ pub struct Budget {
 impl Budget {
     /// A budget with one retry in it, so that a fresh isolate may use one.
     pub fn new(config: Config) -> Self {
-        Self {
-            config,
-            tokens: if config.budget > 0.0 { 1.0 } else { 0.0 },
-        }
+        Self { config, tokens: if config.budget > 0.0 { 1.0 } else { 0.0 } }
     }
 
     /// A call was made.
@@ -49,10 +46,7 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const CONFIG: Config = Config {
-        budget: 0.1,
-        backoff_ms: 50,
-    };
+    const CONFIG: Config = Config { budget: 0.1, backoff_ms: 50 };
 
     #[test]
     fn one_in_ten() {
@@ -79,13 +73,6 @@ mod tests {
         let mut budget = Budget::new(CONFIG);
         assert_eq!(budget.spend(20, 0.5), None);
         assert_eq!(budget.spend(26, 0.5), Some(25));
-        assert_eq!(
-            Budget::new(Config {
-                budget: 0.0,
-                ..CONFIG
-            })
-            .spend(100, 0.0),
-            None
-        );
+        assert_eq!(Budget::new(Config { budget: 0.0, ..CONFIG }).spend(100, 0.0), None);
     }
 }

@@ -37,11 +37,7 @@ pub fn subject(address: IpAddr, ipv6_prefix: u8) -> String {
             let kept = u32::from(ipv6_prefix).min(128);
             let mask = u128::MAX.checked_shl(128_u32.saturating_sub(kept)).unwrap_or(0);
             let network = Ipv6Addr::from(u128::from(address) & mask);
-            if kept == 128 {
-                network.to_string()
-            } else {
-                format!("{network}/{kept}")
-            }
+            if kept == 128 { network.to_string() } else { format!("{network}/{kept}") }
         }
     }
 }
@@ -84,16 +80,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_no_address() {
-        for text in [
-            "",
-            "unknown",
-            "1.2.3",
-            "1.2.3.4, 5.6.7.8",
-            "01.2.3.4",
-            "[::1",
-            "::g",
-            "1.2.3.4.5",
-        ] {
+        for text in ["", "unknown", "1.2.3", "1.2.3.4, 5.6.7.8", "01.2.3.4", "[::1", "::g", "1.2.3.4.5"] {
             assert_eq!(counted(text), None, "{text}");
         }
     }

@@ -20,9 +20,7 @@ impl Digester {
     /// `secret` is the text of the `KEY_SECRET` binding.
     pub fn new(secret: Option<&str>) -> Self {
         let keyed = secret.filter(|secret| !secret.is_empty());
-        Self {
-            keyed: keyed.and_then(|secret| Hmac::new_from_slice(secret.as_bytes()).ok()),
-        }
+        Self { keyed: keyed.and_then(|secret| Hmac::new_from_slice(secret.as_bytes()).ok()) }
     }
 
     /// Begins a digest.

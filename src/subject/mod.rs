@@ -102,30 +102,18 @@ mod tests {
     }
 
     fn who(parts: &[KeyPart], given: &[(&str, &str)], on_missing: OnMissingKey) -> Who {
-        let given = Given(
-            given
-                .iter()
-                .map(|(name, value)| (header(name), (*value).to_owned()))
-                .collect(),
-        );
+        let given = Given(given.iter().map(|(name, value)| (header(name), (*value).to_owned())).collect());
         identify(parts, on_missing, &given, &Digester::new(None))
     }
 
     #[test]
     fn digests_are_bounded_and_never_show_the_value() {
-        let Who::Subject(subject) = who(
-            &[header("x")],
-            &[("x", &"secret".repeat(2000))],
-            OnMissingKey::Deny,
-        ) else {
+        let Who::Subject(subject) = who(&[header("x")], &[("x", &"secret".repeat(2000))], OnMissingKey::Deny)
+        else {
             panic!("no subject");
         };
         assert_eq!(subject.len(), 20);
-        assert!(
-            subject
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
-        );
+        assert!(subject.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
     }
 
     #[test]
@@ -148,10 +136,7 @@ mod tests {
     fn a_missing_part_goes_by_policy() {
         // FIELD-REPORTS B34: an absent attribute must not share a bucket unless the policy says so.
         let parts = [header("x-api-key")];
-        assert_eq!(
-            who(&parts, &[], OnMissingKey::Deny),
-            Who::Missing(header("x-api-key"))
-        );
+        assert_eq!(who(&parts, &[], OnMissingKey::Deny), Who::Missing(header("x-api-key")));
         assert_eq!(who(&parts, &[], OnMissingKey::Skip), Who::Skipped);
         assert!(matches!(who(&parts, &[], OnMissingKey::Share), Who::Subject(_)));
     }

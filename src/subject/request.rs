@@ -60,11 +60,7 @@ pub fn split_url(url: &str) -> UrlParts<'_> {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
     };
-    UrlParts {
-        host,
-        path: if path.is_empty() { "/" } else { path },
-        query,
-    }
+    UrlParts { host, path: if path.is_empty() { "/" } else { path }, query }
 }
 
 /// A host in the form that policies name it: lower case, without the root's trailing dot.
@@ -96,11 +92,7 @@ impl Attributes for HttpRequest<'_> {
                 Cow::Borrowed(found.map(|(_, value)| *value)?)
             }
         };
-        if value.trim().is_empty() {
-            None
-        } else {
-            Some(value)
-        }
+        if value.trim().is_empty() { None } else { Some(value) }
     }
 
     /// From the one header that is trusted for it.
@@ -136,11 +128,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let spaced = text.replace('+', " ");
-    Cow::Owned(
-        percent_encoding::percent_decode_str(&spaced)
-            .decode_utf8_lossy()
-            .into_owned(),
-    )
+    Cow::Owned(percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -150,10 +138,7 @@ mod tests {
     #[test]
     fn urls_come_apart_without_a_byte_changed() {
         let parts = split_url("https://user@Api.Example.com:8443/a%2Fb//c/./d?x=%7B&y");
-        assert_eq!(
-            (parts.host, parts.path, parts.query),
-            ("Api.Example.com", "/a%2Fb//c/./d", "x=%7B&y")
-        );
+        assert_eq!((parts.host, parts.path, parts.query), ("Api.Example.com", "/a%2Fb//c/./d", "x=%7B&y"));
         let bare = split_url("http://localhost");
         assert_eq!((bare.host, bare.path, bare.query), ("localhost", "/", ""));
         let v6 = split_url("http://[::1]:8787/?");
@@ -172,10 +157,7 @@ mod tests {
     fn cookies_and_queries() {
         assert_eq!(cookie("a=1; sid=\"x y\"; b=2", "sid").as_deref(), Some("x y"));
         assert_eq!(cookie("asid=1", "sid"), None);
-        assert_eq!(
-            query_value("a=1&api%5Fkey=k%20v+w&a=2", "api_key").as_deref(),
-            Some("k v w")
-        );
+        assert_eq!(query_value("a=1&api%5Fkey=k%20v+w&a=2", "api_key").as_deref(), Some("k v w"));
         assert_eq!(query_value("a=1&a=2", "a").as_deref(), Some("1"));
         assert_eq!(query_value("", "a"), None);
     }

@@ -11,16 +11,10 @@ pub(super) fn parse(text: &str) -> Result<Node, PolicyError> {
     let document = Document::parse(text).map_err(|error| PolicyError {
         line: lines.of(error.span()),
         place: String::new(),
-        problem: format!(
-            "not TOML: {}",
-            error.message().lines().collect::<Vec<_>>().join(", ")
-        ),
+        problem: format!("not TOML: {}", error.message().lines().collect::<Vec<_>>().join(", ")),
         cure: "see https://toml.io for how it is written".to_owned(),
     })?;
-    Ok(Node {
-        value: table(document.as_table(), &lines),
-        line: Some(1),
-    })
+    Ok(Node { value: table(document.as_table(), &lines), line: Some(1) })
 }
 
 /// Byte offsets → line numbers.
@@ -29,30 +23,15 @@ struct Lines<'t>(&'t str);
 impl Lines<'_> {
     fn of(&self, span: Option<std::ops::Range<usize>>) -> Option<u32> {
         let before = self.0.as_bytes().get(..span?.start)?;
-        u32::try_from(
-            before
-                .iter()
-                .filter(|byte| **byte == b'\n')
-                .count()
-                .saturating_add(1),
-        )
-        .ok()
+        u32::try_from(before.iter().filter(|byte| **byte == b'\n').count().saturating_add(1)).ok()
     }
 }
 
 fn table(table: &Table, lines: &Lines<'_>) -> Value {
     let fields = table.iter().map(|(name, item)| {
         // `[a.b]` makes a table `a` that was never written: its own line is that of what it holds.
-        let line = lines
-            .of(table.key(name).and_then(toml_edit::Key::span))
-            .or_else(|| lines.of(item.span()));
-        (
-            name.to_owned(),
-            Node {
-                value: of_item(item, lines),
-                line,
-            },
-        )
+        let line = lines.of(table.key(name).and_then(toml_edit::Key::span)).or_else(|| lines.of(item.span()));
+        (name.to_owned(), Node { value: of_item(item, lines), line })
     });
     Value::Table(fields.collect())
 }
@@ -63,13 +42,7 @@ fn of_item(item: &Item, lines: &Lines<'_>) -> Value {
         Item::Value(value) => of_value(value, lines),
         Item::Table(inner) => table(inner, lines),
         Item::ArrayOfTables(tables) => Value::Array(
-            tables
-                .iter()
-                .map(|one| Node {
-                    value: table(one, lines),
-                    line: lines.of(one.span()),
-                })
-                .collect(),
+            tables.iter().map(|one| Node { value: table(one, lines), line: lines.of(one.span()) }).collect(),
         ),
     }
 }
@@ -84,10 +57,7 @@ fn of_value(value: &TomlValue, lines: &Lines<'_>) -> Value {
         TomlValue::Array(items) => Value::Array(
             items
                 .iter()
-                .map(|one| Node {
-                    value: of_value(one, lines),
-                    line: lines.of(one.span()),
-                })
+                .map(|one| Node { value: of_value(one, lines), line: lines.of(one.span()) })
                 .collect(),
         ),
         TomlValue::InlineTable(inner) => Value::Table(
@@ -95,13 +65,7 @@ fn of_value(value: &TomlValue, lines: &Lines<'_>) -> Value {
                 .iter()
                 .map(|(name, one)| {
                     let line = lines.of(inner.key(name).and_then(toml_edit::Key::span));
-                    (
-                        name.to_owned(),
-                        Node {
-                            value: of_value(one, lines),
-                            line,
-                        },
-                    )
+                    (name.to_owned(), Node { value: of_value(one, lines), line })
                 })
                 .collect(),
         ),

@@ -43,17 +43,11 @@ impl Tree {
     ) -> Option<usize> {
         let rest = path.strip_prefix('/').unwrap_or(path);
         if rest.is_empty() {
-            return self
-                .end
-                .pick(method, host)
-                .or_else(|| self.pick_rest(method, host, rest, values));
+            return self.end.pick(method, host).or_else(|| self.pick_rest(method, host, rest, values));
         }
         let behind = rest.find('/').unwrap_or(rest.len());
         let (segment, after) = rest.split_at_checked(behind).unwrap_or((rest, ""));
-        let literal = self
-            .literals
-            .get(segment)
-            .and_then(|tree| tree.find(method, host, after, values));
+        let literal = self.literals.get(segment).and_then(|tree| tree.find(method, host, after, values));
         literal
             .or_else(|| self.find_param(method, host, segment, after, values))
             .or_else(|| self.pick_rest(method, host, rest, values))
@@ -117,9 +111,7 @@ impl Leaf {
         if let Some(first) = route.methods.iter().find_map(|method| methods.naming(method)) {
             return Err(first);
         }
-        methods
-            .named
-            .extend(route.methods.iter().map(|method| (method.clone(), index)));
+        methods.named.extend(route.methods.iter().map(|method| (method.clone(), index)));
         Ok(())
     }
 
@@ -136,9 +128,6 @@ impl Leaf {
 
 impl Methods {
     fn naming(&self, method: &str) -> Option<usize> {
-        self.named
-            .iter()
-            .find(|(name, _)| name == method)
-            .map(|(_, index)| *index)
+        self.named.iter().find(|(name, _)| name == method).map(|(_, index)| *index)
     }
 }

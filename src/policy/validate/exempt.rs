@@ -13,10 +13,7 @@ pub(super) fn exempt(field: &Field<'_>) -> Option<Exempt> {
         let read = match entry.checked(KeyPart::parse(name)) {
             None => None,
             Some(KeyPart::Global) => {
-                entry.wrong(
-                    "\"global\" holds for everybody",
-                    "write limit = \"unlimited\" for that",
-                );
+                entry.wrong("\"global\" holds for everybody", "write limit = \"unlimited\" for that");
                 None
             }
             Some(KeyPart::Ip) => entry.each(|item| item.parsed(Network::parse)).map(|networks| {

@@ -16,12 +16,7 @@ pub(super) struct Report {
 impl Report {
     fn add(&self, line: Option<u32>, place: &str, wrong: Wrong) {
         let Wrong { problem, cure } = wrong;
-        self.errors.borrow_mut().push(PolicyError {
-            line,
-            place: place.to_owned(),
-            problem,
-            cure,
-        });
+        self.errors.borrow_mut().push(PolicyError { line, place: place.to_owned(), problem, cure });
     }
 
     pub(super) fn into_errors(self) -> Vec<PolicyError> {
@@ -39,11 +34,7 @@ pub(super) struct Field<'a> {
 
 impl<'a> Field<'a> {
     pub(super) fn root(node: &'a Node, report: &'a Report) -> Self {
-        Self {
-            node,
-            place: String::new(),
-            report,
-        }
+        Self { node, place: String::new(), report }
     }
 
     pub(super) fn line(&self) -> Option<u32> {
@@ -59,22 +50,16 @@ impl<'a> Field<'a> {
     }
 
     pub(super) fn wrong(&self, problem: impl Into<String>, cure: impl Into<String>) {
-        self.report
-            .add(self.node.line, &self.place, Wrong::new(problem, cure));
+        self.report.add(self.node.line, &self.place, Wrong::new(problem, cure));
     }
 
     /// Reports the error of a text's own parser.
     pub(super) fn checked<T>(&self, parsed: Result<T, Wrong>) -> Option<T> {
-        parsed
-            .map_err(|wrong| self.report.add(self.node.line, &self.place, wrong))
-            .ok()
+        parsed.map_err(|wrong| self.report.add(self.node.line, &self.place, wrong)).ok()
     }
 
     pub(super) fn mismatch(&self, wanted: &str, cure: &str) {
-        self.wrong(
-            format!("found {} where {wanted} belongs", self.value().kind()),
-            cure,
-        );
+        self.wrong(format!("found {} where {wanted} belongs", self.value().kind()), cure);
     }
 
     pub(super) fn text(&self) -> Option<&'a str> {
@@ -102,10 +87,7 @@ impl<'a> Field<'a> {
         let number = self.integer()?;
         let inside = u64::try_from(number).ok().filter(|n| (least..=most).contains(n));
         if inside.is_none() {
-            self.wrong(
-                format!("{number} is out of range"),
-                format!("write {least} to {most}"),
-            );
+            self.wrong(format!("{number} is out of range"), format!("write {least} to {most}"));
         }
         inside
     }
@@ -133,10 +115,7 @@ impl<'a> Field<'a> {
     /// Milliseconds from `least` to `most`.
     pub(super) fn duration(&self, (least, most): (u64, u64)) -> Option<u64> {
         if !matches!(self.value(), Value::String(_)) {
-            self.mismatch(
-                "a duration",
-                "write a number and a unit in quotes, such as \"150ms\" or \"1m\"",
-            );
+            self.mismatch("a duration", "write a number and a unit in quotes, such as \"150ms\" or \"1m\"");
             return None;
         }
         let ms = self.parsed(duration::parse)?;
@@ -145,11 +124,7 @@ impl<'a> Field<'a> {
         }
         self.wrong(
             format!("{} is out of range", duration::to_text(ms)),
-            format!(
-                "write {} to {}",
-                duration::to_text(least),
-                duration::to_text(most)
-            ),
+            format!("write {} to {}", duration::to_text(least), duration::to_text(most)),
         );
         None
     }
@@ -157,10 +132,7 @@ impl<'a> Field<'a> {
     /// One of these texts.
     pub(super) fn choice<T: Copy>(&self, known: &[(&str, T)]) -> Option<T> {
         let given = self.text()?;
-        let found = known
-            .iter()
-            .find(|(name, _)| *name == given)
-            .map(|(_, value)| *value);
+        let found = known.iter().find(|(name, _)| *name == given).map(|(_, value)| *value);
         self.checked(found.ok_or_else(|| Wrong::unknown("value", given, known.iter().map(|(name, _)| *name))))
     }
 
@@ -170,23 +142,15 @@ impl<'a> Field<'a> {
             self.mismatch("a list", "put it in [ ]");
             return None;
         };
-        let item = |(index, node)| Field {
-            node,
-            place: format!("{}[{index}]", self.place),
-            report: self.report,
-        };
+        let item =
+            |(index, node)| Field { node, place: format!("{}[{index}]", self.place), report: self.report };
         Some(items.iter().enumerate().map(item).collect())
     }
 
     /// The elements of a list, each read by `read`; `None` when one of them is wrong.
     pub(super) fn each<T>(&self, read: impl Fn(&Field<'a>) -> Option<T>) -> Option<Vec<T>> {
         // Collected twice, so that one wrong element does not hide the next.
-        self.items()?
-            .iter()
-            .map(read)
-            .collect::<Vec<_>>()
-            .into_iter()
-            .collect()
+        self.items()?.iter().map(read).collect::<Vec<_>>().into_iter().collect()
     }
 
     /// The entries of a table whose names are the user's own.
@@ -195,12 +159,7 @@ impl<'a> Field<'a> {
             self.mismatch("a table", "write { name = value, … }");
             return None;
         };
-        Some(
-            entries
-                .iter()
-                .map(|(name, node)| (name.as_str(), self.child(name, node)))
-                .collect(),
-        )
+        Some(entries.iter().map(|(name, node)| (name.as_str(), self.child(name, node))).collect())
     }
 
     /// A table with these fields; any other is reported.
@@ -213,12 +172,7 @@ impl<'a> Field<'a> {
             let wrong = Wrong::unknown("field", name, known.iter().copied());
             self.report.add(node.line, &self.child(name, node).place, wrong);
         }
-        Some(Table {
-            field: self.clone(),
-            entries,
-            known,
-            sound: true,
-        })
+        Some(Table { field: self.clone(), entries, known, sound: true })
     }
 
     /// The field of this name where it was written, else the table itself: where to report what concerns it.
@@ -231,29 +185,15 @@ impl<'a> Field<'a> {
     }
 
     fn child(&self, name: &str, node: &'a Node) -> Field<'a> {
-        Field {
-            node,
-            place: place(&self.place, name),
-            report: self.report,
-        }
+        Field { node, place: place(&self.place, name), report: self.report }
     }
 }
 
 fn place(parent: &str, name: &str) -> String {
     let bare = !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-    let name = if bare {
-        name.to_owned()
-    } else {
-        format!("{name:?}")
-    };
-    if parent.is_empty() {
-        name
-    } else {
-        format!("{parent}.{name}")
-    }
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let name = if bare { name.to_owned() } else { format!("{name:?}") };
+    if parent.is_empty() { name } else { format!("{parent}.{name}") }
 }
 
 /// A table and the fields it knows.
@@ -285,9 +225,7 @@ impl<'a> Table<'a> {
     pub(super) fn missing(&self, name: &str, cure: &str) {
         if self.sound {
             let wrong = Wrong::new("is missing", cure);
-            self.field
-                .report
-                .add(self.field.node.line, &place(&self.field.place, name), wrong);
+            self.field.report.add(self.field.node.line, &place(&self.field.place, name), wrong);
         }
     }
 
@@ -295,17 +233,12 @@ impl<'a> Table<'a> {
     pub(super) fn section(&self, name: &str, known: &'static [&'static str]) -> Table<'a> {
         let written = self.get(name);
         let sound = written.is_none();
-        written
-            .and_then(|field| field.table(known))
-            .unwrap_or_else(|| Table {
-                field: Field {
-                    place: place(&self.field.place, name),
-                    ..self.field.clone()
-                },
-                entries: &[],
-                known,
-                sound,
-            })
+        written.and_then(|field| field.table(known)).unwrap_or_else(|| Table {
+            field: Field { place: place(&self.field.place, name), ..self.field.clone() },
+            entries: &[],
+            known,
+            sound,
+        })
     }
 
     /// The elements of a list of tables; none where none was written.

@@ -5,15 +5,8 @@ use crate::policy::{Clock, Degraded, Dialect, Gateway, HeaderDialect, Origin, St
 use crate::policy::{bounds, text};
 
 /// Fields of `[gateway]`.
-pub(super) const GATEWAY: &[&str] = &[
-    "origin",
-    "origin_timeout",
-    "client_ip",
-    "ipv6_prefix",
-    "unmatched",
-    "headers",
-    "tier_header",
-];
+pub(super) const GATEWAY: &[&str] =
+    &["origin", "origin_timeout", "client_ip", "ipv6_prefix", "unmatched", "headers", "tier_header"];
 /// Fields of `[store]`.
 pub(super) const STORE: &[&str] = &["timeout", "clock", "dialect", "prefix", "remember", "cluster"];
 /// Fields of `[degraded]`.
@@ -26,30 +19,19 @@ fn or<'a, T>(field: Option<Field<'a>>, default: T, read: impl FnOnce(&Field<'a>)
 
 pub(super) fn gateway(table: &Table<'_>) -> Option<Gateway> {
     let origin = table
-        .required(
-            "origin",
-            "write origin = \"https://host\" or origin = \"binding:NAME\" in [gateway]",
-        )
+        .required("origin", "write origin = \"https://host\" or origin = \"binding:NAME\" in [gateway]")
         .and_then(|field| field.parsed(Origin::parse));
-    let origin_timeout_ms = or(table.get("origin_timeout"), None, |field| {
-        field.duration(bounds::ORIGIN_TIMEOUT_MS).map(Some)
-    });
-    let client_ip = or(table.get("client_ip"), "cf-connecting-ip".to_owned(), |field| {
-        field.parsed(text::header)
-    });
+    let origin_timeout_ms =
+        or(table.get("origin_timeout"), None, |field| field.duration(bounds::ORIGIN_TIMEOUT_MS).map(Some));
+    let client_ip =
+        or(table.get("client_ip"), "cf-connecting-ip".to_owned(), |field| field.parsed(text::header));
     let ipv6_prefix = or(table.get("ipv6_prefix"), 64, |field| {
-        field
-            .whole(bounds::IPV6_PREFIX)
-            .and_then(|bits| u8::try_from(bits).ok())
+        field.whole(bounds::IPV6_PREFIX).and_then(|bits| u8::try_from(bits).ok())
     });
     let unmatched = or(table.get("unmatched"), Unmatched::Pass, |field| {
         field.choice(&[("pass", Unmatched::Pass), ("deny", Unmatched::Deny)])
     });
-    let headers = or(
-        table.get("headers"),
-        vec![HeaderDialect::Draft10],
-        header_dialects,
-    );
+    let headers = or(table.get("headers"), vec![HeaderDialect::Draft10], header_dialects);
     let tier_header = or(table.get("tier_header"), false, Field::flag);
     Some(Gateway {
         origin: origin?,
@@ -82,25 +64,17 @@ fn header_dialects(field: &Field<'_>) -> Option<Vec<HeaderDialect>> {
 }
 
 pub(super) fn store(table: &Table<'_>) -> Option<Store> {
-    let timeout_ms = or(table.get("timeout"), 150, |field| {
-        field.duration(bounds::TIMEOUT_MS)
-    });
+    let timeout_ms = or(table.get("timeout"), 150, |field| field.duration(bounds::TIMEOUT_MS));
     let clock = or(table.get("clock"), Clock::Edge, |field| {
         field.choice(&[("edge", Clock::Edge), ("store", Clock::Store)])
     });
     let dialect = or(table.get("dialect"), Dialect::Auto, |field| {
-        field.choice(&[
-            ("auto", Dialect::Auto),
-            ("upstash", Dialect::Upstash),
-            ("redis", Dialect::Redis),
-        ])
+        field.choice(&[("auto", Dialect::Auto), ("upstash", Dialect::Upstash), ("redis", Dialect::Redis)])
     });
     let prefix = or(table.get("prefix"), "sg".to_owned(), |field| {
         field.parsed(|given| text::name("prefix", given, text::MAX_PREFIX))
     });
-    let remember_ms = or(table.get("remember"), 10_000, |field| {
-        field.duration(bounds::REMEMBER_MS)
-    });
+    let remember_ms = or(table.get("remember"), 10_000, |field| field.duration(bounds::REMEMBER_MS));
     let cluster = or(table.get("cluster"), false, Field::flag);
     Some(Store {
         timeout_ms: timeout_ms?,
@@ -118,19 +92,11 @@ pub(super) fn degraded(table: &Table<'_>) -> Option<Degraded> {
         if share > 0.0 && share <= 1.0 {
             return Some(share);
         }
-        field.wrong(
-            "the share is out of range",
-            "write more than 0 and at most 1, such as 0.1",
-        );
+        field.wrong("the share is out of range", "write more than 0 and at most 1, such as 0.1");
         None
     });
     let max_subjects = or(table.get("max_subjects"), 10_000, |field| {
-        field
-            .whole(bounds::SUBJECTS)
-            .and_then(|most| usize::try_from(most).ok())
+        field.whole(bounds::SUBJECTS).and_then(|most| usize::try_from(most).ok())
     });
-    Some(Degraded {
-        share: share?,
-        max_subjects: max_subjects?,
-    })
+    Some(Degraded { share: share?, max_subjects: max_subjects? })
 }

@@ -57,10 +57,7 @@ pub(super) fn limits(top: &Table<'_>, defaults: &Defaults) -> Drafts {
     let fields = top.list("limits");
     unique_names(&fields);
     let all: Vec<_> = fields.iter().map(|field| draft(field, defaults)).collect();
-    let named = all
-        .iter()
-        .enumerate()
-        .filter_map(|(index, draft)| Some((draft.name.clone()?, index)));
+    let named = all.iter().enumerate().filter_map(|(index, draft)| Some((draft.name.clone()?, index)));
     let by_name = named.collect();
     Drafts { all, by_name }
 }
@@ -72,18 +69,15 @@ pub(super) fn unique_names(fields: &[Field<'_>]) {
         let Value::Table(entries) = field.value() else {
             continue;
         };
-        let written = entries
-            .iter()
-            .find(|(name, _)| name == "name")
-            .map(|(_, node)| (&node.value, node.line));
+        let written =
+            entries.iter().find(|(name, _)| name == "name").map(|(_, node)| (&node.value, node.line));
         let Some((Value::String(name), line)) = written else {
             continue;
         };
         match seen.get(name.as_str()) {
-            Some(place) => field.named("name").wrong(
-                format!("the name \"{name}\" is taken by {place}"),
-                "give each its own",
-            ),
+            Some(place) => field
+                .named("name")
+                .wrong(format!("the name \"{name}\" is taken by {place}"), "give each its own"),
             None => drop(seen.insert(name, at(field.place(), line))),
         }
     }
@@ -99,38 +93,23 @@ fn draft(field: &Field<'_>, defaults: &Defaults) -> Draft {
         return Draft::default();
     };
     let name_field = table.required("name", "write name = \"…\"");
-    let name = name_field
-        .as_ref()
-        .and_then(|field| field.parsed(|t| text::name("name", t, text::MAX_NAME)));
-    let key = table
-        .required("key", "write key = [\"ip\"]")
-        .and_then(|field| key(&field));
+    let name = name_field.as_ref().and_then(|field| field.parsed(|t| text::name("name", t, text::MAX_NAME)));
+    let key = table.required("key", "write key = [\"ip\"]").and_then(|field| key(&field));
     let plan = plan(&table);
-    let params = key
-        .iter()
-        .flatten()
-        .chain(plan.iter().flatten())
-        .filter_map(|part| match part {
-            KeyPart::Param(name) => Some(name.clone()),
-            _ => None,
-        });
+    let params = key.iter().flatten().chain(plan.iter().flatten()).filter_map(|part| match part {
+        KeyPart::Param(name) => Some(name.clone()),
+        _ => None,
+    });
     let params = params.collect();
     let written = name_field.and_then(|field| match field.value() {
         Value::String(name) => Some(name.clone()),
         _ => None,
     });
-    Draft {
-        name: written,
-        params,
-        limit: limit(&table, defaults, name, key, plan),
-    }
+    Draft { name: written, params, limit: limit(&table, defaults, name, key, plan) }
 }
 
 /// The rest of a limit, whose parts `draft` needs for itself are read already.
-#[allow(
-    clippy::option_option,
-    reason = "of `plan`: wrong, absent and written are three things"
-)]
+#[allow(clippy::option_option, reason = "of `plan`: wrong, absent and written are three things")]
 fn limit(
     table: &Table<'_>,
     defaults: &Defaults,
@@ -138,31 +117,22 @@ fn limit(
     key: Option<Vec<KeyPart>>,
     plan: Option<Option<KeyPart>>,
 ) -> Option<Limit> {
-    let algorithm = table
-        .required("algorithm", ALGORITHM_CURE)
-        .and_then(|field| algorithm(&field));
+    let algorithm = table.required("algorithm", ALGORITHM_CURE).and_then(|field| algorithm(&field));
     let window_ms = table
         .required("window", "write window = \"1m\"")
         .and_then(|field| field.duration((bounds::MIN_WINDOW_MS, bounds::MAX_WINDOW_MS)));
     let cost = table.get("cost").map_or(Some(ONE_EACH), |field| cost(&field));
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
-    let terms = terms.map(|((algorithm, window_ms), cost)| Terms {
-        algorithm,
-        window_ms,
-        cost,
-    });
+    let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost });
     let quotas = quota::quotas(table, terms);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
     };
     let store_error = store_error(table, defaults);
-    let shadow = table
-        .get("shadow")
-        .map_or(Some(defaults.shadow), |field| field.flag());
-    let exempt = table
-        .get("exempt")
-        .map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
+    let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
+    let exempt =
+        table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let quotas = quotas?;
     Some(Limit {
         name: name?,
@@ -193,10 +163,7 @@ fn algorithm(field: &Field<'_>) -> Option<Algorithm> {
 }
 
 fn store_error(table: &Table<'_>, defaults: &Defaults) -> Option<OnStoreError> {
-    match (
-        Said::of(table.get("on_store_error"), on_store_error),
-        defaults.on_store_error,
-    ) {
+    match (Said::of(table.get("on_store_error"), on_store_error), defaults.on_store_error) {
         (Said::This(answer), _) | (Said::Nothing, Said::This(answer)) => Some(answer),
         (Said::Wrongly, _) | (Said::Nothing, Said::Wrongly) => None,
         (Said::Nothing, Said::Nothing) => {
@@ -212,10 +179,7 @@ fn store_error(table: &Table<'_>, defaults: &Defaults) -> Option<OnStoreError> {
 fn key(field: &Field<'_>) -> Option<Vec<KeyPart>> {
     let parts = field.each(|item| item.parsed(KeyPart::parse))?;
     if parts.is_empty() {
-        field.wrong(
-            "the key is empty",
-            "write [\"ip\"], or [\"global\"] for one counter for everybody",
-        );
+        field.wrong("the key is empty", "write [\"ip\"], or [\"global\"] for one counter for everybody");
         return None;
     }
     let mut before: Vec<&KeyPart> = Vec::new();
@@ -235,48 +199,31 @@ fn plan(table: &Table<'_>) -> Option<Option<KeyPart>> {
     let plans = table.get("plans");
     let Some(field) = table.get("plan") else {
         if let Some(plans) = plans {
-            plans.wrong(
-                "nothing says which plan a request has",
-                "write plan = \"header:x-plan\" as well",
-            );
+            plans.wrong("nothing says which plan a request has", "write plan = \"header:x-plan\" as well");
             return None;
         }
         return Some(None);
     };
     let part = field.parsed(KeyPart::parse)?;
     if part == KeyPart::Global {
-        field.wrong(
-            "\"global\" holds no plan's name",
-            "write a part such as \"header:x-plan\"",
-        );
+        field.wrong("\"global\" holds no plan's name", "write a part such as \"header:x-plan\"");
         return None;
     }
     if plans.is_none() {
-        field.wrong(
-            "there are no plans to choose from",
-            "write plans = { name = 100 } as well",
-        );
+        field.wrong("there are no plans to choose from", "write plans = { name = 100 } as well");
         return None;
     }
     Some(Some(part))
 }
 
 /// What a request costs where the limit does not say.
-const ONE_EACH: Cost = Cost {
-    header: None,
-    default: 1,
-    max: 1,
-};
+const ONE_EACH: Cost = Cost { header: None, default: 1, max: 1 };
 
 fn cost(field: &Field<'_>) -> Option<Cost> {
     match field.value() {
         Value::Int(_) => {
             let fixed = field.whole((0, bounds::MAX_COST))?;
-            Some(Cost {
-                header: None,
-                default: fixed,
-                max: fixed,
-            })
+            Some(Cost { header: None, default: fixed, max: fixed })
         }
         Value::Table(_) => cost_table(field),
         _ => {
@@ -289,33 +236,18 @@ fn cost(field: &Field<'_>) -> Option<Cost> {
 fn cost_table(field: &Field<'_>) -> Option<Cost> {
     let table = field.table(COST)?;
     let header = table
-        .required(
-            "header",
-            "write header = \"x-cost\", or cost = 5 for one that is fixed",
-        )
+        .required("header", "write header = \"x-cost\", or cost = 5 for one that is fixed")
         .and_then(|field| field.parsed(text::header));
     let max = table
-        .required(
-            "max",
-            "write the greatest cost a client may ask for, such as max = 100",
-        )
+        .required("max", "write the greatest cost a client may ask for, such as max = 100")
         .and_then(|field| field.whole((1, bounds::MAX_COST)));
     let default_field = table.get("default");
-    let default = default_field
-        .as_ref()
-        .map_or(Some(1), |field| field.whole((0, bounds::MAX_COST)));
+    let default = default_field.as_ref().map_or(Some(1), |field| field.whole((0, bounds::MAX_COST)));
     let (header, max, default) = (header?, max?, default?);
     if default > max {
         let at = default_field.as_ref().unwrap_or(field);
-        at.wrong(
-            format!("the default cost {default} is above max"),
-            format!("write at most {max}"),
-        );
+        at.wrong(format!("the default cost {default} is above max"), format!("write at most {max}"));
         return None;
     }
-    Some(Cost {
-        header: Some(header),
-        default,
-        max,
-    })
+    Some(Cost { header: Some(header), default, max })
 }

@@ -84,17 +84,11 @@ fn burst(
         return Some(None);
     };
     if algorithm.is_some_and(|algorithm| algorithm != Algorithm::TokenBucket) {
-        field.wrong(
-            "only a token-bucket has a burst",
-            "remove it, or write algorithm = \"token-bucket\"",
-        );
+        field.wrong("only a token-bucket has a burst", "remove it, or write algorithm = \"token-bucket\"");
         return None;
     }
     if matches!(limit, Some(Written::Unlimited | Written::Blocked)) {
-        field.wrong(
-            "a burst needs a limit that is a number",
-            "remove it, or give a plan its own burst",
-        );
+        field.wrong("a burst needs a limit that is a number", "remove it, or give a plan its own burst");
         return None;
     }
     field.whole(bounds::BURST).map(NonZeroU64::new)
@@ -112,19 +106,13 @@ fn plans<'a>(table: &Table<'a>, algorithm: Option<Algorithm>) -> Option<Vec<(Str
     };
     let entries = field.entries()?;
     if entries.is_empty() {
-        field.wrong(
-            "there is no plan",
-            "write plans = { name = 100 }, or remove plan and plans",
-        );
+        field.wrong("there is no plan", "write plans = { name = 100 }, or remove plan and plans");
         return None;
     }
     let read = entries.into_iter().map(|(name, field)| {
         let plan = plan(field.clone(), algorithm);
         if name.is_empty() || name.contains(char::is_control) {
-            field.wrong(
-                format!("\"{}\" is not a plan's name", name.escape_default()),
-                "write a word",
-            );
+            field.wrong(format!("\"{}\" is not a plan's name", name.escape_default()), "write a word");
             return None;
         }
         Some((name.to_owned(), plan?))
@@ -134,22 +122,12 @@ fn plans<'a>(table: &Table<'a>, algorithm: Option<Algorithm>) -> Option<Vec<(Str
 
 fn plan(field: Field<'_>, algorithm: Option<Algorithm>) -> Option<Plan<'_>> {
     if !matches!(field.value(), Value::Table(_)) {
-        return limit(&field).map(|limit| Plan {
-            field,
-            limit,
-            burst: None,
-        });
+        return limit(&field).map(|limit| Plan { field, limit, burst: None });
     }
     let table = field.table(PLAN)?;
-    let limit = table
-        .required("limit", "write { limit = 100 }")
-        .and_then(|field| limit(&field));
+    let limit = table.required("limit", "write { limit = 100 }").and_then(|field| limit(&field));
     let burst = burst(&table, algorithm, limit);
-    Some(Plan {
-        field,
-        limit: limit?,
-        burst: burst?,
-    })
+    Some(Plan { field, limit: limit?, burst: burst? })
 }
 
 fn quota(algorithm: Algorithm, written: Written, burst: Option<NonZeroU64>) -> Quota {
@@ -157,9 +135,7 @@ fn quota(algorithm: Algorithm, written: Written, burst: Option<NonZeroU64>) -> Q
         Written::Unlimited => Quota::Unlimited,
         Written::Blocked => Quota::Blocked,
         Written::Number(limit) => {
-            let burst = burst
-                .filter(|_| algorithm == Algorithm::TokenBucket)
-                .unwrap_or(limit);
+            let burst = burst.filter(|_| algorithm == Algorithm::TokenBucket).unwrap_or(limit);
             Quota::Limited(Capacity { limit, burst })
         }
     }
@@ -179,26 +155,15 @@ fn fits(field: &Field<'_>, what: &str, quota: Quota, terms: Terms<'_>, table: &T
     let Quota::Limited(capacity) = quota else {
         return true;
     };
-    let Terms {
-        algorithm,
-        window_ms,
-        cost,
-    } = terms;
+    let Terms { algorithm, window_ms, cost } = terms;
     let exact = field.checked(bounds::check(algorithm, capacity, cost.max, window_ms));
     // One number for every algorithm: the burst is the limit where there is none.
     let most = capacity.burst.get();
     let payable = cost.max <= most;
     if !payable {
-        let greatest = if cost.header.is_some() {
-            "the cost maximum"
-        } else {
-            "the cost"
-        };
+        let greatest = if cost.header.is_some() { "the cost maximum" } else { "the cost" };
         let wrong = Wrong::new(
-            format!(
-                "{greatest} {} is above the capacity {most} of {what}, so it could never pass",
-                cost.max
-            ),
+            format!("{greatest} {} is above the capacity {most} of {what}, so it could never pass", cost.max),
             format!("write at most {most}, or raise {what}"),
         );
         table.get("cost").and_then(|cost| cost.checked::<()>(Err(wrong)));

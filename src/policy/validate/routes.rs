@@ -17,10 +17,8 @@ pub(super) fn router(top: &Table<'_>, limits: &Drafts) -> Option<Router> {
     let read: Vec<_> = fields.iter().map(|field| (field, route(field, limits))).collect();
     let whole = read.iter().all(|(_, route)| route.is_some());
     // Those that are right are held against each other even when another is wrong.
-    let (fields, routes): (Vec<_>, Vec<_>) = read
-        .into_iter()
-        .filter_map(|(field, route)| route.map(|route| (field, route)))
-        .unzip();
+    let (fields, routes): (Vec<_>, Vec<_>) =
+        read.into_iter().filter_map(|(field, route)| route.map(|route| (field, route))).unzip();
     let names: Vec<_> = routes.iter().map(|route| route.name.clone()).collect();
     match Router::new(routes) {
         Ok(router) => whole.then_some(router),
@@ -55,21 +53,12 @@ fn route(field: &Field<'_>, limits: &Drafts) -> Option<Route> {
     let path = table
         .required("path", "write path = \"/…\"")
         .and_then(|field| field.parsed(|given| Ok((given.to_owned(), Pattern::parse(given)?))));
-    let methods = table
-        .get("methods")
-        .map_or(Some(Vec::new()), |field| methods(&field));
-    let host = table
-        .get("host")
-        .map_or(Some(None), |field| field.parsed(text::host).map(Some));
-    let origin = table
-        .get("origin")
-        .map_or(Some(None), |field| field.parsed(Origin::parse).map(Some));
+    let methods = table.get("methods").map_or(Some(Vec::new()), |field| methods(&field));
+    let host = table.get("host").map_or(Some(None), |field| field.parsed(text::host).map(Some));
+    let origin = table.get("origin").map_or(Some(None), |field| field.parsed(Origin::parse).map(Some));
     let pattern = path.as_ref().map(|(_, pattern)| pattern);
     let named = table
-        .required(
-            "limits",
-            "write limits = [\"…\"], or limits = [] for a route without limits",
-        )
+        .required("limits", "write limits = [\"…\"], or limits = [] for a route without limits")
         .and_then(|field| limit_indices(&field, pattern, limits));
     let (path, pattern) = path?;
     Some(Route {
@@ -86,19 +75,13 @@ fn route(field: &Field<'_>, limits: &Drafts) -> Option<Route> {
 fn methods(field: &Field<'_>) -> Option<Vec<String>> {
     let methods = field.each(|item| item.parsed(text::method))?;
     if methods.is_empty() {
-        field.wrong(
-            "no method would ever match",
-            "remove methods to take every method",
-        );
+        field.wrong("no method would ever match", "remove methods to take every method");
         return None;
     }
     let mut before: Vec<&String> = Vec::new();
     for (item, method) in field.items()?.iter().zip(&methods) {
         if before.contains(&method) {
-            item.wrong(
-                format!("the method \"{method}\" stands here twice"),
-                "write it once",
-            );
+            item.wrong(format!("the method \"{method}\" stands here twice"), "write it once");
             return None;
         }
         before.push(method);
@@ -119,10 +102,7 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
     let mut before: Vec<usize> = Vec::new();
     for (item, index) in items.iter().zip(&indices) {
         if before.contains(index) {
-            item.wrong(
-                "the same limit twice on one route",
-                "name it once; a cost makes requests count more",
-            );
+            item.wrong("the same limit twice on one route", "name it once; a cost makes requests count more");
             return None;
         }
         before.push(*index);
@@ -132,16 +112,11 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
 
 fn limit_index(item: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) -> Option<usize> {
     let given = item.text()?;
-    let (index, draft) = item.checked(
-        limits
-            .named(given)
-            .ok_or_else(|| Wrong::unknown("limit", given, limits.names())),
-    )?;
+    let (index, draft) =
+        item.checked(limits.named(given).ok_or_else(|| Wrong::unknown("limit", given, limits.names())))?;
     // Without a pattern nothing can be said: its error is the one to mend first.
-    let lacking = draft
-        .params
-        .iter()
-        .find(|name| pattern.is_some_and(|p| !p.params().any(|has| has == *name)));
+    let lacking =
+        draft.params.iter().find(|name| pattern.is_some_and(|p| !p.params().any(|has| has == *name)));
     match lacking {
         None => Some(index),
         Some(name) => {
