@@ -1,10 +1,6 @@
 //! Compiles in what must be right before anything can be deployed: the policy, validated, and the scripts.
 
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the same room as the crate's, of which a build needs a part"
-)]
+#[allow(dead_code, unused_imports, reason = "the same room as the crate's, of which a build needs a part")]
 #[path = "src/policy/mod.rs"]
 mod policy;
 
@@ -34,9 +30,7 @@ fn main() {
 }
 
 fn out_dir() -> Result<PathBuf, Vec<String>> {
-    env::var_os("OUT_DIR")
-        .map(PathBuf::from)
-        .ok_or_else(|| vec!["OUT_DIR is not set".to_owned()])
+    env::var_os("OUT_DIR").map(PathBuf::from).ok_or_else(|| vec!["OUT_DIR is not set".to_owned()])
 }
 
 fn write(path: &Path, text: Result<String, Vec<String>>) -> Result<(), Vec<String>> {
@@ -69,11 +63,7 @@ fn scripts() -> Result<String, Vec<String>> {
     files.sort();
     let mut constants = String::new();
     for file in files {
-        let name = file
-            .file_stem()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .to_ascii_uppercase();
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
         let redis = stripped(&file, &read(&file)?)?;
         let upstash = format!("{UPSTASH_FLAGS}{redis}");
         let _ = writeln!(
@@ -98,13 +88,7 @@ fn stripped(file: &Path, text: &str) -> Result<String, Vec<String>> {
         let code = line.trim();
         let comment = code.starts_with("--");
         let long = if comment { ["--[[", "--[="] } else { ["[[", "[="] };
-        if long.iter().any(|open| {
-            if comment {
-                code.starts_with(open)
-            } else {
-                code.contains(open)
-            }
-        }) {
+        if long.iter().any(|open| if comment { code.starts_with(open) } else { code.contains(open) }) {
             let line = index.saturating_add(1);
             return Err(vec![format!(
                 "{}:{line}: a long bracket; write comments with -- on each line and strings in quotes",
@@ -120,8 +104,5 @@ fn stripped(file: &Path, text: &str) -> Result<String, Vec<String>> {
 }
 
 fn sha1_hex(text: &str) -> String {
-    Sha1::digest(text.as_bytes())
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
+    Sha1::digest(text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -9,9 +9,7 @@ use std::path::{Path, PathBuf};
 use sluicegate::policy::document::{read_json, read_toml, toml_to_json};
 
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/policies")
-        .join(folder);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies").join(folder);
     let mut files: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -42,13 +40,7 @@ fn good_policies_are_read_and_mean_the_same_in_json() {
         let again = read_json(&json).unwrap_or_else(|errors| panic!("{}: {errors:#?}", path.display()));
         // Routers hold hash maps, whose order is none; all they hold comes from their routes.
         let shown = |policy: &sluicegate::policy::Policy| {
-            let parts = (
-                &policy.gateway,
-                &policy.store,
-                &policy.degraded,
-                &policy.limits,
-                &policy.digest,
-            );
+            let parts = (&policy.gateway, &policy.store, &policy.degraded, &policy.limits, &policy.digest);
             format!("{parts:#?} {:#?}", policy.router.routes())
         };
         assert_eq!(shown(&read), shown(&again), "{}", path.display());
@@ -63,10 +55,7 @@ fn bad_policies_give_the_errors_they_announce() {
         let mut awaited = expected(&text);
         assert!(!awaited.is_empty(), "{name} announces nothing");
         let errors = read_toml(&text).err().unwrap_or_default();
-        assert!(
-            errors.is_sorted_by_key(|error| error.line),
-            "{name}: not in the order of lines"
-        );
+        assert!(errors.is_sorted_by_key(|error| error.line), "{name}: not in the order of lines");
         for error in errors {
             let shown = error.to_string();
             let fits = |(line, text): &(u32, String)| error.line == Some(*line) && shown.contains(text);
@@ -75,11 +64,7 @@ fn bad_policies_give_the_errors_they_announce() {
                 None => wrong.push(format!("{name}:{shown}\n    was not announced")),
             }
         }
-        wrong.extend(
-            awaited
-                .iter()
-                .map(|(line, text)| format!("{name}:{line}: {text}\n    did not come")),
-        );
+        wrong.extend(awaited.iter().map(|(line, text)| format!("{name}:{line}: {text}\n    did not come")));
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
@@ -90,17 +75,8 @@ fn bad_policies_are_as_bad_in_json() {
     for (path, text) in files("bad") {
         let Ok(json) = toml_to_json(&text) else { continue };
         let errors = read_json(&json).err().unwrap_or_default();
-        assert_eq!(
-            errors.len(),
-            expected(&text).len(),
-            "{}: {errors:#?}",
-            path.display()
-        );
-        assert!(
-            errors.iter().all(|error| error.line.is_none()),
-            "{}",
-            path.display()
-        );
+        assert_eq!(errors.len(), expected(&text).len(), "{}: {errors:#?}", path.display());
+        assert!(errors.iter().all(|error| error.line.is_none()), "{}", path.display());
     }
 }
 

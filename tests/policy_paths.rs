@@ -46,11 +46,7 @@ fn spelled(path: &str, ways: &[u8]) -> String {
     let mut out = String::new();
     for character in path.chars() {
         let way = ways.next().unwrap();
-        let encoded: String = character
-            .to_string()
-            .bytes()
-            .map(|byte| respelled(byte, way))
-            .collect();
+        let encoded: String = character.to_string().bytes().map(|byte| respelled(byte, way)).collect();
         match character {
             '/' => out.push_str(separator(way)),
             // `.` before and behind others is text; encoded or not it must stay.

@@ -49,16 +49,9 @@ fn host_rank(route: &Route, host: &str) -> Option<u8> {
 fn naive(routes: &[Route], method: &str, host: &str, path: &str) -> Option<usize> {
     let path = segments(path);
     let rank = |route: &Route| {
-        Some((
-            fit(&route.pattern, &path)?,
-            method_rank(route, method)?,
-            host_rank(route, host)?,
-        ))
+        Some((fit(&route.pattern, &path)?, method_rank(route, method)?, host_rank(route, host)?))
     };
-    let ranked = routes
-        .iter()
-        .enumerate()
-        .filter_map(|(index, route)| Some((rank(route)?, index)));
+    let ranked = routes.iter().enumerate().filter_map(|(index, route)| Some((rank(route)?, index)));
     ranked.min().map(|(_, index)| index)
 }
 

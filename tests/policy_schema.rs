@@ -33,10 +33,7 @@ fn good_policies_are_valid() {
     for path in files("good").into_iter().chain([root().join("policy.toml")]) {
         let json = toml_to_json(&fs::read_to_string(&path).unwrap()).unwrap();
         let policy = serde_json::from_str(&json).unwrap();
-        let errors: Vec<_> = validator
-            .iter_errors(&policy)
-            .map(|error| error.to_string())
-            .collect();
+        let errors: Vec<_> = validator.iter_errors(&policy).map(|error| error.to_string()).collect();
         assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
     }
 }
@@ -66,9 +63,7 @@ fn object<'s>(schema: &'s Value, table: &str) -> &'s Value {
         "gateway" | "store" | "degraded" | "defaults" => format!("/properties/{table}"),
         _ => format!("/$defs/{table}"),
     };
-    schema
-        .pointer(&place)
-        .unwrap_or_else(|| panic!("no {place} in the schema"))
+    schema.pointer(&place).unwrap_or_else(|| panic!("no {place} in the schema"))
 }
 
 #[test]
@@ -76,12 +71,8 @@ fn the_schema_knows_the_fields_the_parser_knows() {
     let schema = schema();
     for (table, fields) in KNOWN {
         let object = object(&schema, table);
-        let properties: BTreeSet<_> = object["properties"]
-            .as_object()
-            .unwrap()
-            .keys()
-            .map(String::as_str)
-            .collect();
+        let properties: BTreeSet<_> =
+            object["properties"].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(properties, fields.iter().copied().collect(), "[{table}]");
         assert_eq!(object["additionalProperties"], json!(false), "[{table}]");
     }
@@ -93,9 +84,7 @@ fn every_field_is_described() {
     let schema = schema();
     for (table, _) in KNOWN {
         for (name, property) in object(&schema, table)["properties"].as_object().unwrap() {
-            let described = property["description"]
-                .as_str()
-                .is_some_and(|text| text.ends_with(['.', ')']));
+            let described = property["description"].as_str().is_some_and(|text| text.ends_with(['.', ')']));
             assert!(described, "[{table}] {name}");
         }
     }
@@ -107,22 +96,14 @@ fn defaults_are_the_parsers() {
     let schema = schema();
     let defaults = |table: &str| {
         let properties = object(&schema, table)["properties"].as_object().unwrap();
-        let said = properties
-            .iter()
-            .filter_map(|(name, p)| Some((name.clone(), p.get("default")?.clone())));
+        let said = properties.iter().filter_map(|(name, p)| Some((name.clone(), p.get("default")?.clone())));
         said.collect::<serde_json::Map<_, _>>()
     };
     let mut limit = json!({"name": "a", "algorithm": "fixed-window", "limit": 9, "window": "1s", "key": ["ip"],
         "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}});
     let mut plain = json!({"version": 1, "gateway": {"origin": "binding:API"}, "limits": [limit]});
     let shown = |policy: &Value| {
-        let Policy {
-            gateway,
-            store,
-            degraded,
-            limits,
-            ..
-        } = read_json(&policy.to_string()).unwrap();
+        let Policy { gateway, store, degraded, limits, .. } = read_json(&policy.to_string()).unwrap();
         format!("{gateway:#?} {store:#?} {degraded:#?} {limits:#?}")
     };
     let without = shown(&plain);

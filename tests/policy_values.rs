@@ -25,10 +25,7 @@ fn numbers(quota: &Quota) -> Option<(u64, u64)> {
 #[test]
 fn defaults() {
     let policy = policy("");
-    assert_eq!(
-        policy.gateway.origin,
-        Origin::Url("http://127.0.0.1:8081".to_owned())
-    );
+    assert_eq!(policy.gateway.origin, Origin::Url("http://127.0.0.1:8081".to_owned()));
     assert_eq!(policy.gateway.client_ip, "cf-connecting-ip");
     assert_eq!(policy.gateway.ipv6_prefix, 64);
     assert_eq!(policy.gateway.unmatched, Unmatched::Pass);
@@ -36,10 +33,7 @@ fn defaults() {
     assert!(!policy.gateway.tier_header);
     assert_eq!(policy.gateway.origin_timeout_ms, None);
     assert_eq!((policy.store.timeout_ms, policy.store.remember_ms), (150, 10_000));
-    assert_eq!(
-        (policy.store.clock, policy.store.dialect),
-        (Clock::Edge, Dialect::Auto)
-    );
+    assert_eq!((policy.store.clock, policy.store.dialect), (Clock::Edge, Dialect::Auto));
     assert_eq!(policy.store.prefix, "sg");
     assert!(!policy.store.cluster);
     assert!((policy.degraded.share - 0.1).abs() < f64::EPSILON);
@@ -48,14 +42,7 @@ fn defaults() {
 
     let limit = limit("algorithm = 'fixed-window'\nlimit = 5");
     assert_eq!(limit.on_missing_key, OnMissingKey::Deny);
-    assert_eq!(
-        limit.cost,
-        Cost {
-            header: None,
-            default: 1,
-            max: 1
-        }
-    );
+    assert_eq!(limit.cost, Cost { header: None, default: 1, max: 1 });
     assert!(!limit.shadow && limit.plan.is_none() && limit.plans.is_empty());
     assert!(limit.exempt.networks.is_empty() && limit.exempt.values.is_empty());
 }
@@ -64,37 +51,12 @@ fn defaults() {
 fn bursts() {
     let rows = [
         // algorithm, what is written, limit and burst, those of the plan "p"
-        (
-            "fixed-window",
-            "limit = 60\nplans = { p = 7 }",
-            Some((60, 60)),
-            Some((7, 7)),
-        ),
-        (
-            "token-bucket",
-            "limit = 60\nplans = { p = 7 }",
-            Some((60, 60)),
-            Some((7, 7)),
-        ),
+        ("fixed-window", "limit = 60\nplans = { p = 7 }", Some((60, 60)), Some((7, 7))),
+        ("token-bucket", "limit = 60\nplans = { p = 7 }", Some((60, 60)), Some((7, 7))),
         // The plan keeps the limit's proportion, rounded up: 20 × 600 ÷ 60, 20 × 7 ÷ 60, 20 × 1 ÷ 60.
-        (
-            "token-bucket",
-            "limit = 60\nburst = 20\nplans = { p = 600 }",
-            Some((60, 20)),
-            Some((600, 200)),
-        ),
-        (
-            "token-bucket",
-            "limit = 60\nburst = 20\nplans = { p = 7 }",
-            Some((60, 20)),
-            Some((7, 3)),
-        ),
-        (
-            "token-bucket",
-            "limit = 60\nburst = 20\nplans = { p = 1 }",
-            Some((60, 20)),
-            Some((1, 1)),
-        ),
+        ("token-bucket", "limit = 60\nburst = 20\nplans = { p = 600 }", Some((60, 20)), Some((600, 200))),
+        ("token-bucket", "limit = 60\nburst = 20\nplans = { p = 7 }", Some((60, 20)), Some((7, 3))),
+        ("token-bucket", "limit = 60\nburst = 20\nplans = { p = 1 }", Some((60, 20)), Some((1, 1))),
         (
             "token-bucket",
             "limit = 60\nburst = 20\nplans.p = { limit = 600 }",
@@ -107,29 +69,12 @@ fn bursts() {
             Some((60, 20)),
             Some((6, 90)),
         ),
-        (
-            "token-bucket",
-            "limit = 'blocked'\nplans = { p = 7 }",
-            None,
-            Some((7, 7)),
-        ),
-        (
-            "token-bucket",
-            "limit = 'unlimited'\nplans.p = { limit = 7, burst = 9 }",
-            None,
-            Some((7, 9)),
-        ),
-        (
-            "token-bucket",
-            "limit = 60\nburst = 20\nplans = { p = 'blocked' }",
-            Some((60, 20)),
-            None,
-        ),
+        ("token-bucket", "limit = 'blocked'\nplans = { p = 7 }", None, Some((7, 7))),
+        ("token-bucket", "limit = 'unlimited'\nplans.p = { limit = 7, burst = 9 }", None, Some((7, 9))),
+        ("token-bucket", "limit = 60\nburst = 20\nplans = { p = 'blocked' }", Some((60, 20)), None),
     ];
     for (algorithm, written, base, plan) in rows {
-        let limit = limit(&format!(
-            "algorithm = '{algorithm}'\nplan = 'header:x-plan'\n{written}"
-        ));
+        let limit = limit(&format!("algorithm = '{algorithm}'\nplan = 'header:x-plan'\n{written}"));
         assert_eq!(numbers(&limit.quota), base, "{written}");
         assert_eq!(numbers(&limit.plans["p"]), plan, "{written}");
     }
@@ -138,44 +83,19 @@ fn bursts() {
 #[test]
 fn costs() {
     let rows = [
-        (
-            "cost = 5",
-            Cost {
-                header: None,
-                default: 5,
-                max: 5,
-            },
-        ),
-        (
-            "cost = 0",
-            Cost {
-                header: None,
-                default: 0,
-                max: 0,
-            },
-        ),
+        ("cost = 5", Cost { header: None, default: 5, max: 5 }),
+        ("cost = 0", Cost { header: None, default: 0, max: 0 }),
         (
             "cost = { header = 'X-Cost', max = 9 }",
-            Cost {
-                header: Some("x-cost".to_owned()),
-                default: 1,
-                max: 9,
-            },
+            Cost { header: Some("x-cost".to_owned()), default: 1, max: 9 },
         ),
         (
             "cost = { header = 'x-cost', default = 0, max = 9 }",
-            Cost {
-                header: Some("x-cost".to_owned()),
-                default: 0,
-                max: 9,
-            },
+            Cost { header: Some("x-cost".to_owned()), default: 0, max: 9 },
         ),
     ];
     for (written, cost) in rows {
-        assert_eq!(
-            limit(&format!("algorithm = 'sliding-log'\nlimit = 9\n{written}")).cost,
-            cost
-        );
+        assert_eq!(limit(&format!("algorithm = 'sliding-log'\nlimit = 9\n{written}")).cost, cost);
     }
 }
 
@@ -190,14 +110,7 @@ fn defaults_of_limits_hold_for_those_that_do_not_say() {
     let said: Vec<_> = policy
         .limits
         .iter()
-        .map(|l| {
-            (
-                l.on_store_error,
-                l.on_missing_key,
-                l.shadow,
-                l.exempt.values.len(),
-            )
-        })
+        .map(|l| (l.on_store_error, l.on_missing_key, l.shadow, l.exempt.values.len()))
         .collect();
     assert_eq!(
         said,
@@ -217,10 +130,7 @@ fn routes_name_limits_by_index() {
          [[routes]]\nname = 'r'\npath = '/{id}'\nlimits = ['b', 'a']\n",
     );
     let matched = policy.router.match_route("GET", "h", "/7").unwrap();
-    assert_eq!(
-        (matched.index, matched.route.limits.as_slice()),
-        (0, [1, 0].as_slice())
-    );
+    assert_eq!((matched.index, matched.route.limits.as_slice()), (0, [1, 0].as_slice()));
     assert_eq!(matched.params, [("id", "7")]);
     assert!(policy.router.match_route("GET", "h", "/7/8").is_none());
 }

@@ -52,7 +52,30 @@ pub(super) fn quotas(table: &Table<'_>, terms: Option<Terms<'_>>) -> Option<Quot
         sound &= fits(&plan.field, &format!("the plan \"{name}\""), quota, terms, table);
         by_name.insert(name, quota);
     }
+    sound &= payable(base, &by_name, terms, table);
     sound.then_some(Quotas { base, plans: by_name })
+}
+
+/// Whether somebody can pay the greatest cost that a client may ask for. That some plans cannot is no mistake.
+fn payable(base: Quota, plans: &BTreeMap<String, Quota>, terms: Terms<'_>, table: &Table<'_>) -> bool {
+    let mut greatest = None;
+    for quota in [&base].into_iter().chain(plans.values()) {
+        match quota {
+            Quota::Unlimited => return true,
+            Quota::Blocked => {}
+            Quota::Limited(capacity) => greatest = greatest.max(Some(capacity.burst.get())),
+        }
+    }
+    let (max, Some(most)) = (terms.cost.max, greatest) else { return true };
+    if terms.cost.header.is_none() || max <= most {
+        return true;
+    }
+    let wrong = Wrong::new(
+        format!("the cost maximum {max} is above the greatest capacity {most}, so it could never pass"),
+        format!("write at most {most}, or raise the limit or a plan"),
+    );
+    table.get("cost").and_then(|cost| cost.checked::<()>(Err(wrong)));
+    false
 }
 
 fn limit(field: &Field<'_>) -> Option<Written> {
@@ -150,7 +173,7 @@ fn proportional(burst: Option<NonZeroU64>, plan: Written, base: Written) -> Opti
     NonZeroU64::new(u64::try_from(product.div_ceil(u128::from(base.get()))).unwrap_or(u64::MAX))
 }
 
-/// Whether the arithmetic stays exact and the greatest cost can pass at all.
+/// Whether the arithmetic stays exact and a request that says nothing of its cost can pass at all.
 fn fits(field: &Field<'_>, what: &str, quota: Quota, terms: Terms<'_>, table: &Table<'_>) -> bool {
     let Quota::Limited(capacity) = quota else {
         return true;
@@ -159,14 +182,14 @@ fn fits(field: &Field<'_>, what: &str, quota: Quota, terms: Terms<'_>, table: &T
     let exact = field.checked(bounds::check(algorithm, capacity, cost.max, window_ms));
     // One number for every algorithm: the burst is the limit where there is none.
     let most = capacity.burst.get();
-    let payable = cost.max <= most;
-    if !payable {
-        let greatest = if cost.header.is_some() { "the cost maximum" } else { "the cost" };
+    let passable = cost.default <= most;
+    if !passable {
+        let which = if cost.header.is_some() { "the default cost" } else { "the cost" };
         let wrong = Wrong::new(
-            format!("{greatest} {} is above the capacity {most} of {what}, so it could never pass", cost.max),
+            format!("{which} {} is above the capacity {most} of {what}, so it could never pass", cost.default),
             format!("write at most {most}, or raise {what}"),
         );
         table.get("cost").and_then(|cost| cost.checked::<()>(Err(wrong)));
     }
-    exact.is_some() && payable
+    exact.is_some() && passable
 }
