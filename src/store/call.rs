@@ -107,10 +107,9 @@ pub fn check_body<'a>(
     }
     number(&mut body, asks.len().saturating_mul(2) as u64);
     for ask in asks {
-        key(&mut body, stems(ask).state, &ask.subject);
-    }
-    for ask in asks {
-        key(&mut body, stems(ask).overrides, &ask.subject);
+        let stems = stems(ask);
+        key(&mut body, stems.state, &ask.subject);
+        key(&mut body, stems.overrides, &ask.subject);
     }
     match clock {
         Clock::Edge => number(&mut body, now_ms),

@@ -89,7 +89,7 @@ describe('a cost above what the subject can ever have', () => {
 
   test('is refused without Retry-After, says so, and leaves the count alone', async () => {
     const edge = await world.gateway(costs);
-    await world.client.set('sg:1:a:!:192.0.2.1', '2 0');
+    await world.client.set('sg:1:a:override-instead-of-the-policy-s-limit:192.0.2.1', '2 0');
     const reply = await edge.send('/a', cost('3'));
     const document = problem(reply, 429);
     assert.deepEqual([document.type, document['violated-policies']], [QUOTA_EXCEEDED, ['a']]);
@@ -105,7 +105,7 @@ describe('a cost above what the subject can ever have', () => {
   test('also of a request that another limit would let wait', async () => {
     const limits = [limit('a', { limit: 3, cost: { header: 'x-cost', default: 1, max: 3 } }), limit('b', { limit: 1 })];
     const edge = await world.gateway(policy(limits));
-    await world.client.set('sg:1:a:!:192.0.2.1', '2 0');
+    await world.client.set('sg:1:a:override-instead-of-the-policy-s-limit:192.0.2.1', '2 0');
     await edge.send('/a');
     const reply = await edge.send('/a', cost('3'));
     assert.equal(reply.status, 429);

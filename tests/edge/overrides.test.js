@@ -9,7 +9,7 @@ import { useWorld } from './support/world.js';
 const world = useWorld();
 
 describe('overrides in the store', () => {
-  const OVERRIDE = 'sg:1:a:!:192.0.2.1';
+  const OVERRIDE = 'sg:1:a:override-instead-of-the-policy-s-limit:192.0.2.1';
   const text = policy([limit('a')], undefined, { store: { remember: '0s' } });
 
   test('a raised limit holds for its subject alone', async () => {
