@@ -9,7 +9,7 @@ import { build } from 'esbuild';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'build');
-const bindings = join(root, 'target', 'bindings');
+const bindings = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'bindings');
 
 /** What rustc and wasm-bindgen emit. Not all that binaryen knows: its newest encodings are ahead of what workerd reads. */
 const FEATURES = [
@@ -28,7 +28,7 @@ function run(command, args) {
 run('cargo', ['build', '--quiet', '--release', '--lib', '--target', 'wasm32-unknown-unknown', '--locked']);
 rmSync(bindings, { recursive: true, force: true });
 run(join(root, '.tools', 'bin', 'wasm-bindgen'), [
-  join(root, 'target', 'wasm32-unknown-unknown', 'release', 'sluicegate.wasm'),
+  join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'wasm32-unknown-unknown', 'release', 'sluicegate.wasm'),
   ...['--target', 'web', '--no-typescript', '--omit-default-module-path', '--experimental-reset-state-function'],
   ...['--out-dir', bindings, '--out-name', 'core'],
 ]);

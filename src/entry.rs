@@ -58,24 +58,31 @@ pub fn configure(bindings: &str) {
 
 /// Takes a request in; answers the next step in the text form of `gateway::answer`.
 #[wasm_bindgen]
-pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64) -> String {
-    step(
-        |gateway| gateway.receive(&Request { method, url, platform: &Incoming(request) }, now_ms as u64),
-        url,
-    )
+pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64, random: f64) -> String {
+    let request = Request { method, url, platform: &Incoming(request) };
+    step(|gateway| gateway.receive(&request, now_ms as u64, random), url)
 }
 
-/// Brings the store's reply; status 0 is none, and `body` then says why.
+/// Brings the store's reply; status 0 is none, and `body` then says why. `retry_after` is in seconds, 0 for none.
 #[wasm_bindgen]
-pub fn conclude(ticket: u32, status: u16, body: &str, now_ms: f64) -> String {
-    let reply = if status == 0 { Reply::None(body) } else { Reply::Whole { status, body } };
-    step(|gateway| gateway.conclude(ticket, reply, now_ms as u64), "")
+pub fn conclude(ticket: u32, status: u16, body: &str, retry_after: u32, now_ms: f64, random: f64) -> String {
+    let reply = match status {
+        0 => Reply::None(body),
+        _ => Reply::Whole { status, body, retry_after_s: retry_after },
+    };
+    step(|gateway| gateway.conclude(ticket, reply, now_ms as u64, random), "")
+}
+
+/// Brings the answers of the platform's own limiter: `1` let through, `0` refused, `x` none.
+#[wasm_bindgen]
+pub fn conclude_location(ticket: u32, answers: &str, now_ms: f64) -> String {
+    step(|gateway| gateway.conclude_location(ticket, answers, now_ms as u64), "")
 }
 
 /// Brings the body of a call to the decision API; none was too long or not UTF-8.
 #[wasm_bindgen]
-pub fn check(body: Option<String>, now_ms: f64) -> String {
-    step(|gateway| gateway.check(body.as_deref(), now_ms as u64), "")
+pub fn check(body: Option<String>, now_ms: f64, random: f64) -> String {
+    step(|gateway| gateway.check(body.as_deref(), now_ms as u64, random), "")
 }
 
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
@@ -96,8 +103,6 @@ fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
             step.to_text()
         }
         Some(Err(errors)) => Step::Answer(problem::bad_policy(errors, url)).to_text(),
-        None => {
-            Step::Answer(problem::plain(503, "Interrupted", "the gateway was restarted; try again")).to_text()
-        }
+        None => Step::Answer(problem::interrupted()).to_text(),
     })
 }

@@ -4,9 +4,10 @@ declare module '#core' {
   export function initSync(options: { module: WebAssembly.Module }): void;
   export function __wbg_reset_state(): void;
   export function configure(bindings: string): void;
-  export function receive(request: Request, method: string, url: string, nowMs: number): string;
-  export function conclude(ticket: number, status: number, body: string, nowMs: number): string;
-  export function check(body: string | undefined, nowMs: number): string;
+  export function receive(request: Request, method: string, url: string, nowMs: number, random: number): string;
+  export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
+  export function conclude_location(ticket: number, answers: string, nowMs: number): string;
+  export function check(body: string | undefined, nowMs: number, random: number): string;
   export function origin_failed(status: number): string;
 }
 

@@ -6,8 +6,12 @@ const LONGEST_REPLY = 65_536;
 /**
  * @typedef {object} Reply
  * @property {number} status 0 where there is no whole reply
- * @property {string} body the reply, or why there is none
+ * @property {string} body the reply, or why there is none: `deadline` or `connection`
+ * @property {number} retryAfter seconds that a throttling store asked for; 0 where it did not
  */
+
+/** @type {(body: string) => Reply} */
+const none = (body) => ({ status: 0, body, retryAfter: 0 });
 
 /**
  * @param {string} url
@@ -25,19 +29,30 @@ export function ask(url, headers, body, timeoutMs) {
       resolve(reply);
     };
     const timer = setTimeout(() => {
-      resolve({ status: 0, body: 'deadline' });
+      resolve(none('deadline'));
       abort.abort();
     }, timeoutMs);
     fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal: abort.signal })
       .then(async (response) => {
+        const status = response.status;
+        const retryAfter = status === 429 ? seconds(response.headers.get('retry-after')) : 0;
         if (Number(response.headers.get('content-length')) > LONGEST_REPLY) {
-          settle({ status: response.status, body: '' });
+          settle({ status, body: '', retryAfter });
           abort.abort();
           return;
         }
-        const status = response.status;
-        settle({ status, body: await response.text() });
+        settle({ status, body: await response.text(), retryAfter });
       })
-      .catch((error) => settle({ status: 0, body: String(error?.message ?? error) }));
+      // What the platform says of a lost connection may name the store's host.
+      .catch(() => settle(none('connection')));
   });
+}
+
+/**
+ * Whole seconds of a Retry-After header; a date or anything else is 0.
+ *
+ * @param {string | null} text
+ */
+function seconds(text) {
+  return text !== null && /^\d{1,9}$/.test(text) ? Number(text) : 0;
 }

@@ -2,6 +2,7 @@
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
 import { core, restart } from './core.js';
+import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { ask } from './store.js';
 
@@ -25,7 +26,7 @@ export default {
   async fetch(request, env) {
     try {
       if (configured !== env) configure(env);
-      return await follow(core.receive(request, request.method, request.url, Date.now()), request, env);
+      return await follow(core.receive(request, request.method, request.url, Date.now(), Math.random()), request, env);
     } catch (error) {
       return fault(error);
     }
@@ -46,10 +47,19 @@ async function follow(step, request, env) {
     switch (kind) {
       case 'store': {
         const [ticket, behind] = cut(rest);
-        const [timeout, body] = cut(behind);
+        const [timeout, more] = cut(behind);
+        const [delay, body] = cut(more);
+        if (delay !== '0') await scheduler.wait(Number(delay));
         const { url, headers } = /** @type {Store} */ (store);
         const reply = await ask(url, headers, body, Number(timeout));
-        step = core.conclude(Number(ticket), reply.status, reply.body, Date.now());
+        const { status, retryAfter } = reply;
+        step = core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random());
+        break;
+      }
+      case 'location': {
+        const [ticket, binding, timeout, ...keys] = rest.split('\n');
+        const answers = await askLocation(env[binding], keys, Number(timeout));
+        step = core.conclude_location(Number(ticket), answers, Date.now());
         break;
       }
       case 'forward': {
@@ -62,7 +72,7 @@ async function follow(step, request, env) {
           : answer(core.origin_failed(result), request.method, forward.headers);
       }
       case 'body':
-        step = core.check(await boundedText(request, Number(rest)), Date.now());
+        step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
         break;
       default:
         return answer(step, request.method, []);

@@ -19,6 +19,17 @@ pub struct Admission {
     pub asks: Vec<Ask>,
     /// Limits that let nothing pass for this subject.
     pub blocked: Vec<Line>,
+    /// The idempotency key, where a limit wants one and the request has it.
+    pub repeat: Option<Repeat>,
+}
+
+/// An idempotency key of one subject.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repeat {
+    /// Digest of the key, its limit and its subject.
+    pub id: String,
+    /// The limit's window in milliseconds.
+    pub window_ms: u64,
 }
 
 /// Where the costs of a request come from.
@@ -39,7 +50,7 @@ pub fn admit(
     costs: CostSource,
     digester: &Digester,
 ) -> Result<Admission, Answer> {
-    let mut admission = Admission { asks: Vec::with_capacity(chosen.len()), blocked: Vec::new() };
+    let mut admission = Admission { asks: Vec::with_capacity(chosen.len()), ..Admission::default() };
     let mut known: Vec<(usize, Rc<str>)> = Vec::new();
     for &index in chosen {
         let Some(prepared) = limits.get(index) else {
@@ -59,6 +70,13 @@ pub fn admit(
         let Some(subject) = subject(prepared, attributes, digester, &mut known)? else {
             continue;
         };
+        if admission.repeat.is_none()
+            && let Some(key) = prepared.limit.idempotency.as_ref().and_then(|part| attributes.value(part))
+        {
+            let mut id = digester.start();
+            [prepared.limit.name.as_str(), &subject, &key].into_iter().for_each(|text| id.text(text));
+            admission.repeat = Some(Repeat { id: id.finish(), window_ms: prepared.limit.window_ms });
+        }
         match allowance {
             Allowance::Limited(quota, arguments) => admission.asks.push(Ask {
                 limit: index,

@@ -13,6 +13,8 @@ pub enum Step {
     Ask(Call),
     /// Read the request's body, at most this many bytes, and bring it.
     Body(u64),
+    /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
+    Location(Location),
 }
 
 /// An answer of ours.
@@ -44,14 +46,30 @@ pub struct Call {
     pub ticket: u32,
     /// How long it may take, from the sending to the last byte of the reply.
     pub timeout_ms: u64,
+    /// How long to wait before the sending.
+    pub delay_ms: u64,
     /// The command array.
     pub body: String,
+}
+
+/// A question to a rate limiting binding: one call for each key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// What to bring the answers with.
+    pub ticket: u32,
+    /// Name of the binding.
+    pub binding: String,
+    /// How long it may take in all.
+    pub timeout_ms: u64,
+    /// What is counted.
+    pub keys: Vec<String>,
 }
 
 impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF (name: value LF)*`,
-    /// `store LF ticket LF timeout LF body`, `body LF bytes`.
+    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`,
+    /// `location LF ticket LF binding LF timeout LF key (LF key)*`.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -68,7 +86,15 @@ impl Step {
                 lines(&mut text, &forward.headers);
                 head
             }
-            Self::Ask(call) => write!(text, "store\n{}\n{}\n{}", call.ticket, call.timeout_ms, call.body),
+            Self::Ask(call) => {
+                let head = write!(text, "store\n{}\n{}\n{}\n", call.ticket, call.timeout_ms, call.delay_ms);
+                text.push_str(&call.body);
+                head
+            }
+            Self::Location(location) => {
+                let Location { ticket, binding, timeout_ms, keys } = location;
+                write!(text, "location\n{ticket}\n{binding}\n{timeout_ms}\n{}", keys.join("\n"))
+            }
             Self::Body(bytes) => write!(text, "body\n{bytes}"),
         };
         text

@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::admit::{self, CostSource};
 use super::answer::{Answer, Step};
+use super::asking::Purpose;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
-use super::{Gateway, OWN, Purpose, Request, problem};
+use super::{Gateway, OWN, Request, problem};
 use crate::policy::{KeyPart, path};
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{Attributes, HttpRequest, Platform, address};
@@ -115,14 +116,17 @@ impl Gateway {
 
     /// Decides what the body of a `POST check` asks. The entry hands it over after [`Step::Body`]; `None` is a body
     /// that was longer than allowed or not UTF-8.
-    pub fn check(&mut self, body: Option<&str>, now_ms: u64) -> Step {
+    pub fn check(&mut self, body: Option<&str>, now_ms: u64, random: f64) -> Step {
         let Some(body) = body else {
             let detail = format!("the body must be UTF-8 of at most {LONGEST_BODY} bytes");
             return Step::Answer(problem::plain(413, "Body too large", &detail));
         };
         match self.admission(body) {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => self.decide(admission, Purpose::Check, now_ms),
+            Ok(admission) => {
+                let charge = self.charge_id(&admission, &["check"], now_ms, random);
+                self.decide(admission, charge, Purpose::Check, now_ms)
+            }
         }
     }
 

@@ -26,12 +26,18 @@ pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> String {
 
 /// The store begins to fail.
 pub fn store_failing(error: &StoreError) -> String {
-    json!({ "event": "store-failing", "reason": error.class.word(), "said": error.text }).to_string()
+    json!({ "event": "store-failing", "reason": error.class.word(), "sign": error.sign }).to_string()
 }
 
 /// The store answers again.
 pub fn store_recovered() -> String {
     json!({ "event": "store-recovered" }).to_string()
+}
+
+/// The store refused the script's opening line, so it is sent without.
+pub fn fell_back() -> String {
+    let detail = "the store refuses the line `#!lua flags=allow-key-locking`; the script goes without it";
+    json!({ "event": "dialect", "form": "redis", "detail": detail }).to_string()
 }
 
 /// No store is configured.

@@ -1,11 +1,12 @@
 //! HTTP: from a request to the next step, and from the store's reply to the answer. The state machine is plain
 //! data and time is an argument; `lib.rs` and `edge/` do what its steps say.
 //!
-//! A request walks through here once: [`Gateway::receive`] finds its route and limits and either settles it or asks
-//! the store; [`Gateway::conclude`] reads the reply and settles it.
+//! A request walks through here once: [`Gateway::receive`] finds its route and limits, `asking` settles them or asks
+//! the store, and [`Gateway::conclude`] reads the reply.
 
 pub mod admit;
 pub mod answer;
+pub mod asking;
 pub mod check_api;
 pub mod cost;
 pub mod headers;
@@ -19,17 +20,21 @@ pub mod settle;
 
 use std::collections::HashMap;
 
-pub use answer::{Answer, Call, Forward, Step};
+pub use answer::{Answer, Call, Forward, Location, Step};
+pub use asking::{Counters, Reply};
 pub use settings::Bindings;
 
-use admit::{Admission, CostSource};
-use outcome::{Outcome, Tier};
+use admit::CostSource;
+use asking::{Health, Located, Pending, Purpose};
+use outcome::Outcome;
 use prepared::Prepared;
 use secret::Secret;
 
 use crate::local::{Refusals, Table};
 use crate::policy::{Origin, Policy, PolicyError, Unmatched, path};
-use crate::store::{Ask, Form, Inflight, ScriptCall, StoreError, call, reply, script};
+use crate::store::breaker::Breaker;
+use crate::store::retry::Budget;
+use crate::store::{Form, Inflight, key};
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{Digester, HttpRequest, Platform};
 
@@ -49,41 +54,6 @@ pub struct Request<'a> {
     pub platform: &'a dyn Platform,
 }
 
-/// What the store said, as the entry brings it.
-#[derive(Debug, Clone, Copy)]
-pub enum Reply<'a> {
-    /// A whole reply.
-    Whole {
-        /// HTTP status.
-        status: u16,
-        /// Body.
-        body: &'a str,
-    },
-    /// None, and why: no connection, a reset, the deadline.
-    None(&'a str),
-}
-
-/// What a decision is for.
-#[derive(Debug, Clone)]
-enum Purpose {
-    /// A request to forward: index of its route's origin override, if it has one.
-    Proxy(Option<String>),
-    /// An answer of the decision API.
-    Check,
-}
-
-/// A decision that waits for the store.
-#[derive(Debug)]
-struct Pending {
-    asks: Vec<Ask>,
-    purpose: Purpose,
-    form: Form,
-    by: ScriptCall,
-    /// The clock that the store was told, which its answer counts from.
-    asked_ms: u64,
-    deadline_ms: u64,
-}
-
 /// The gateway of one isolate.
 #[derive(Debug)]
 pub struct Gateway {
@@ -94,10 +64,15 @@ pub struct Gateway {
     digester: Digester,
     admin: Option<Secret>,
     form: Option<Form>,
+    charge_stem: String,
     inflight: Inflight<Pending>,
+    located: Inflight<Located>,
+    breaker: Breaker,
+    retries: Budget,
     local: Table,
     refusals: Refusals,
-    failing: bool,
+    health: Health,
+    counters: Counters,
     log: Vec<String>,
 }
 
@@ -125,10 +100,15 @@ impl Gateway {
             digester: Digester::new(bindings.key_secret.as_deref()),
             admin: bindings.admin_token.as_deref().and_then(Secret::new),
             form,
+            charge_stem: key::charge_stem(&policy.store.prefix, policy.store.cluster),
             inflight: Inflight::default(),
+            located: Inflight::default(),
+            breaker: Breaker::new(policy.store.breaker),
+            retries: Budget::new(policy.store.retry),
             local: Table::new(policy.degraded.max_subjects),
             refusals: Refusals::new(policy.store.remember_ms),
-            failing: false,
+            health: Health::default(),
+            counters: Counters::default(),
             log: Vec::new(),
             limits,
             policy,
@@ -152,7 +132,7 @@ impl Gateway {
     }
 
     /// Takes a request in.
-    pub fn receive(&mut self, request: &Request<'_>, now_ms: u64) -> Step {
+    pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
@@ -184,28 +164,11 @@ impl Gateway {
         };
         match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => self.decide(admission, Purpose::Proxy(origin), now_ms),
-        }
-    }
-
-    /// Reads the store's reply to a call.
-    pub fn conclude(&mut self, ticket: u32, reply: Reply<'_>, now_ms: u64) -> Step {
-        let Some(pending) = self.inflight.take(ticket) else {
-            // The memory that knew this ticket is gone; the request may have been charged or not.
-            return Step::Answer(problem::plain(503, "Interrupted", "the gateway was restarted; try again"));
-        };
-        let answered = match reply {
-            Reply::Whole { status, body } => reply::read(status, body, &pending.asks),
-            Reply::None(why) => Err(StoreError::new(crate::store::Class::Unreachable, why)),
-        };
-        match answered {
-            Ok(answered) => {
-                self.recovered();
-                self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
-                let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
-                self.finish(outcome, pending.purpose, pending.asked_ms)
+            Ok(admission) => {
+                let told = [request.method, url.path, url.query];
+                let charge = self.charge_id(&admission, &told, now_ms, random);
+                self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
             }
-            Err(error) => self.failed(pending, error, now_ms),
         }
     }
 
@@ -213,88 +176,6 @@ impl Gateway {
         match self.policy.gateway.unmatched {
             Unmatched::Pass => self.forward(None, Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
-        }
-    }
-
-    /// Settles what can be settled here, and asks the store for the rest.
-    fn decide(&mut self, admission: Admission, purpose: Purpose, now_ms: u64) -> Step {
-        let Admission { asks, blocked } = admission;
-        if blocked.iter().any(outcome::Line::refuses) {
-            return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
-        }
-        if asks.is_empty() {
-            let tier = if self.form.is_some() { Tier::Store } else { Tier::Isolate };
-            return self.finish(Outcome::of(tier, Vec::new()), purpose, now_ms);
-        }
-        let Some(form) = self.form else {
-            let verdicts = settle::whole(&mut self.local, &asks, now_ms);
-            let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
-            return self.finish(outcome, purpose, now_ms);
-        };
-        if let Some(refused) = settle::recall(&mut self.refusals, &asks, now_ms) {
-            return self.finish(Outcome::of(Tier::Cache, vec![refused]), purpose, now_ms);
-        }
-        let deadline_ms = now_ms.saturating_add(self.policy.store.timeout_ms);
-        self.ask(
-            Pending { asks, purpose, form, by: ScriptCall::BySha, asked_ms: now_ms, deadline_ms },
-            now_ms,
-        )
-    }
-
-    fn ask(&mut self, pending: Pending, now_ms: u64) -> Step {
-        let clock = self.policy.store.clock;
-        let limits = &self.limits;
-        let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
-        let (form, by) = (pending.form, pending.by);
-        let body = call::check_body(&script::CHECK, form, by, clock, now_ms, &pending.asks, stems);
-        let deadline_ms = pending.deadline_ms;
-        let timeout_ms = deadline_ms.saturating_sub(now_ms);
-        Step::Ask(Call { ticket: self.inflight.add(pending, now_ms, deadline_ms), timeout_ms, body })
-    }
-
-    /// What becomes of a request whose call failed: once more where the script is known not to have run for want of
-    /// its text or in the wrong dialect, else what each limit's policy says.
-    fn failed(&mut self, pending: Pending, error: StoreError, now_ms: u64) -> Step {
-        use crate::store::Class;
-        let in_time = now_ms < pending.deadline_ms;
-        match error.class {
-            Class::NoScript if pending.by == ScriptCall::BySha && in_time => {
-                return self.ask(Pending { by: ScriptCall::ByText, asked_ms: now_ms, ..pending }, now_ms);
-            }
-            Class::Dialect if pending.form == Form::Upstash && in_time && self.may_fall_back() => {
-                self.form = Some(Form::Redis);
-                return self.ask(
-                    Pending { form: Form::Redis, by: ScriptCall::BySha, asked_ms: now_ms, ..pending },
-                    now_ms,
-                );
-            }
-            _ => {}
-        }
-        if !self.failing {
-            self.failing = true;
-            self.log.push(log::store_failing(&error));
-        }
-        let outcome =
-            settle::without_store(&mut self.local, &self.limits, &self.policy, &pending.asks, now_ms);
-        self.finish(outcome, pending.purpose, now_ms)
-    }
-
-    fn may_fall_back(&self) -> bool {
-        self.policy.store.dialect == crate::policy::Dialect::Auto
-    }
-
-    fn recovered(&mut self) {
-        if self.failing {
-            self.failing = false;
-            self.log.push(log::store_recovered());
-        }
-    }
-
-    fn remember(&mut self, asks: &[Ask], verdicts: &[crate::limit::Verdict], now_ms: u64) {
-        for (ask, verdict) in asks.iter().zip(verdicts) {
-            if !ask.shadow && !verdict.allowed() {
-                self.refusals.note(&settle::key(ask), ask.quota, ask.cost, *verdict, now_ms);
-            }
         }
     }
 

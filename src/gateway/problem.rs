@@ -29,6 +29,16 @@ pub fn plain(status: u16, title: &str, detail: &str) -> Answer {
     answer(&Problem { kind: "about:blank", title, status, detail, violated: None, retry_after: None })
 }
 
+/// The answer to a request whose place in the memory of the isolate is gone.
+pub fn interrupted() -> Answer {
+    plain(503, "Interrupted", "the gateway was restarted; try again")
+}
+
+/// The answer to another request under an idempotency key that was used.
+pub fn conflict() -> Answer {
+    plain(422, "Idempotency key reused", "another request was made under this idempotency key")
+}
+
 /// Whole seconds, rounded up and at least 1: what `Retry-After` says.
 pub fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000).max(1)

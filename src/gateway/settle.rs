@@ -5,11 +5,11 @@ use super::prepared::Prepared;
 use crate::limit::{Quota, Verdict, Wait};
 use crate::local::table::LocalAsk;
 use crate::local::{Key, Refusals, Table};
-use crate::policy::{OnStoreError, Policy};
+use crate::policy::OnStoreError;
 use crate::store::Ask;
 
-/// When a request that is refused because the store fails may try again, in milliseconds.
-const CLOSED_RETRY_MS: u64 = 1_000;
+/// Shortest period of a rate limiting binding, in milliseconds.
+const LOCATION_PERIOD_MS: u64 = 10_000;
 
 /// Pairs what was asked with what was said.
 pub fn lines(asks: &[Ask], verdicts: &[Verdict]) -> Vec<Line> {
@@ -58,37 +58,50 @@ pub fn recall(refusals: &mut Refusals, asks: &[Ask], now_ms: u64) -> Option<Line
     })
 }
 
-/// What the limits' policies say when the store cannot: one that is `closed` refuses, those that are `degraded`
-/// count at their share here, all or nothing, and those that are `open` say nothing.
-pub fn without_store(
-    table: &mut Table,
-    limits: &[Prepared],
-    policy: &Policy,
-    asks: &[Ask],
-    now_ms: u64,
-) -> Outcome {
-    let says = |ask: &Ask| limits.get(ask.limit).map(|prepared| prepared.limit.on_store_error);
-    let closed: Vec<Line> = asks
-        .iter()
-        .filter(|ask| !ask.shadow && says(ask) == Some(OnStoreError::Closed))
-        .map(|ask| {
-            let wait = Wait::Ms(CLOSED_RETRY_MS);
-            line(ask, Verdict { limit: ask.quota.limit, remaining: 0, reset_ms: CLOSED_RETRY_MS, wait })
-        })
-        .collect();
-    if !closed.is_empty() {
-        let outcome = Outcome::of(Tier::Closed, closed);
-        return Outcome { refused: Some(Reason::StoreUnavailable), ..outcome };
+/// A limit's failure policy.
+pub fn says(limits: &[Prepared], ask: &Ask) -> Option<OnStoreError> {
+    limits.get(ask.limit).map(|prepared| prepared.limit.on_store_error)
+}
+
+/// The refusal where one of the limits is `closed`; `retry_ms` is when to try again.
+pub fn closed(limits: &[Prepared], asks: &[Ask], retry_ms: u64) -> Option<Outcome> {
+    let closed = asks.iter().filter(|ask| !ask.shadow && says(limits, ask) == Some(OnStoreError::Closed));
+    let lines: Vec<Line> = closed.map(|ask| refused(ask, retry_ms)).collect();
+    if lines.is_empty() {
+        return None;
     }
-    let degraded: Vec<&Ask> = asks.iter().filter(|ask| says(ask) == Some(OnStoreError::Degraded)).collect();
-    if degraded.is_empty() {
+    Some(Outcome { refused: Some(Reason::StoreUnavailable), ..Outcome::of(Tier::Closed, lines) })
+}
+
+/// The limits that the isolate counts while the store fails.
+pub fn degraded_asks<'a>(limits: &[Prepared], asks: &'a [Ask]) -> Vec<&'a Ask> {
+    asks.iter().filter(|ask| says(limits, ask) == Some(OnStoreError::Degraded)).collect()
+}
+
+/// The isolate's decision at its share of these limits, all or nothing. Where there is none, all were `open`.
+pub fn degraded(table: &mut Table, share: f64, asks: &[&Ask], retry_ms: u64, now_ms: u64) -> Outcome {
+    if asks.is_empty() {
         return Outcome::of(Tier::Open, Vec::new());
     }
-    let share = policy.degraded.share;
-    let local: Vec<LocalAsk> = degraded.iter().map(|ask| local(ask, shared(ask.quota, share))).collect();
-    let verdicts = table.decide(&local, now_ms).verdicts;
-    let lines = degraded.iter().zip(verdicts).map(|(ask, verdict)| line(ask, verdict)).collect();
-    Outcome::of(Tier::Degraded, lines)
+    let shares: Vec<LocalAsk> = asks.iter().map(|ask| local(ask, shared(ask.quota, share))).collect();
+    let verdicts = table.decide(&shares, now_ms).verdicts;
+    let lines = asks.iter().zip(verdicts).map(|(ask, verdict)| {
+        // A cost that fits the limit but not the share passes again once the store does.
+        let soon = verdict.wait == Wait::Never && ask.cost <= ask.quota.capacity();
+        let wait = if soon { Wait::Ms(retry_ms) } else { verdict.wait };
+        line(ask, Verdict { wait, ..verdict })
+    });
+    Outcome::of(Tier::Degraded, lines.collect())
+}
+
+/// What the platform's own limiter refused. It does not say until when; its shortest period is ten seconds.
+pub fn refused_at_location(ask: &Ask) -> Line {
+    refused(ask, LOCATION_PERIOD_MS)
+}
+
+fn refused(ask: &Ask, retry_ms: u64) -> Line {
+    let wait = Wait::Ms(retry_ms);
+    line(ask, Verdict { limit: ask.quota.limit, remaining: 0, reset_ms: retry_ms, wait })
 }
 
 /// The part of a quota that one isolate grants: at least 1.

@@ -28,6 +28,14 @@ pub const TIMEOUT_MS: (u64, u64) = (10, 10_000);
 pub const REMEMBER_MS: (u64, u64) = (0, 600_000);
 /// `gateway.origin_timeout` in milliseconds.
 pub const ORIGIN_TIMEOUT_MS: (u64, u64) = (10, 3_600_000);
+/// `store.max_in_flight`.
+pub const IN_FLIGHT: (u64, u64) = (1, 10_000);
+/// Durations of `[store.breaker]` in milliseconds.
+pub const BREAKER_MS: (u64, u64) = (10, 600_000);
+/// Counts of `[store.breaker]`.
+pub const BREAKER_CALLS: (u64, u64) = (1, 1_000);
+/// `store.retry.backoff` in milliseconds.
+pub const BACKOFF_MS: (u64, u64) = (0, 10_000);
 /// Greatest cost of one request.
 pub const MAX_COST: u64 = 1_000_000_000;
 /// Most entries of a sliding log: each is an element in Redis, and all of them are read back in an outage.

@@ -89,7 +89,7 @@ pub enum HeaderDialect {
 }
 
 /// `[store]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Store {
     /// One deadline over connect, headers, body and parse, in milliseconds.
     pub timeout_ms: u64,
@@ -103,6 +103,46 @@ pub struct Store {
     pub remember_ms: u64,
     /// Redis Cluster: every key under one hash tag.
     pub cluster: bool,
+    /// Most store calls under way at once in one isolate; beyond them the failure policies decide at once.
+    pub max_in_flight: usize,
+    /// Every request carries a charge id, so that a call whose reply was lost can be made again.
+    pub exactly_once: bool,
+    /// `[store.breaker]`.
+    pub breaker: Breaker,
+    /// `[store.retry]`.
+    pub retry: Retry,
+}
+
+/// `[store.breaker]`: when an isolate stops asking a store that fails.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Breaker {
+    /// Length of the sliding window in milliseconds.
+    pub window_ms: u64,
+    /// Fewest calls in the window that say anything.
+    pub min_calls: u32,
+    /// Part of the calls, 0 < rate ≤ 1, whose failure opens.
+    pub failure_rate: f64,
+    /// A call that takes longer, in milliseconds, is slow.
+    pub slow_ms: u64,
+    /// Part of the calls, 0 < rate ≤ 1, whose slowness opens.
+    pub slow_rate: f64,
+    /// How long it stays open the first time, in milliseconds.
+    pub open_ms: u64,
+    /// How long it stays open at most, growing, in milliseconds.
+    pub max_open_ms: u64,
+    /// How long it stays open on what asking again does not mend, in milliseconds.
+    pub long_open_ms: u64,
+    /// Probes out at once when half-open, and successes that close.
+    pub probes: u32,
+}
+
+/// `[store.retry]`: whether a failed call is made once more.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Retry {
+    /// Retries for each call made, 0 ≤ budget ≤ 1; 0 retries nothing.
+    pub budget: f64,
+    /// Longest wait before the retry in milliseconds, drawn from 0 to this (full jitter).
+    pub backoff_ms: u64,
 }
 
 /// `store.clock`.
@@ -132,6 +172,8 @@ pub struct Degraded {
     pub share: f64,
     /// Most subjects the isolate keeps count of.
     pub max_subjects: usize,
+    /// A rate limiting binding of Cloudflare's, asked before the isolate's own table.
+    pub binding: Option<String>,
 }
 
 /// One `[[limits]]` entry.
@@ -161,6 +203,8 @@ pub struct Limit {
     pub shadow: bool,
     /// Who is not counted.
     pub exempt: Exempt,
+    /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
+    pub idempotency: Option<KeyPart>,
 }
 
 /// How a rate limit counts.

@@ -6,6 +6,7 @@ mod gateway;
 mod limits;
 mod quota;
 mod routes;
+mod store;
 
 use super::document::Node;
 use super::error::PolicyError;
@@ -18,11 +19,13 @@ const TOP: &[&str] = &["version", "gateway", "store", "degraded", "defaults", "l
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 9] = [
+pub const KNOWN: [(&str, &[&str]); 11] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
-    ("store", gateway::STORE),
-    ("degraded", gateway::DEGRADED),
+    ("store", store::STORE),
+    ("store.breaker", store::BREAKER),
+    ("store.retry", store::RETRY),
+    ("degraded", store::DEGRADED),
     ("defaults", DEFAULTS),
     ("limit", limits::LIMIT),
     ("cost", limits::COST),
@@ -48,8 +51,8 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
     let top = root.table(TOP)?;
     version(&top);
     let gateway = gateway::gateway(&top.section("gateway", gateway::GATEWAY));
-    let store = gateway::store(&top.section("store", gateway::STORE));
-    let degraded = gateway::degraded(&top.section("degraded", gateway::DEGRADED));
+    let store = store::store(&top.section("store", store::STORE));
+    let degraded = store::degraded(&top.section("degraded", store::DEGRADED));
     let defaults = defaults(&top.section("defaults", DEFAULTS));
     let limits = limits::limits(&top, &defaults);
     let router = routes::router(&top, &limits);

@@ -9,28 +9,7 @@
 //! A pure state machine: time and random numbers are arguments. A clock that stands still or reads 0 does no harm,
 //! one that steps back counts as standing still.
 
-/// What the breaker goes by; durations in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config {
-    /// Length of the sliding window.
-    pub window_ms: u64,
-    /// Fewest calls in the window that say anything.
-    pub min_calls: u32,
-    /// Part of the calls, 0 to 1, whose failure opens.
-    pub failure_rate: f64,
-    /// A call that takes longer is slow.
-    pub slow_ms: u64,
-    /// Part of the calls, 0 to 1, whose slowness opens.
-    pub slow_rate: f64,
-    /// How long it stays open the first time.
-    pub open_ms: u64,
-    /// How long it stays open at most, growing.
-    pub max_open_ms: u64,
-    /// How long it stays open on what asking again does not mend: a refused token, a used-up budget.
-    pub long_open_ms: u64,
-    /// Probes out at once when half-open, and successes that close.
-    pub probes: u32,
-}
+use crate::policy::Breaker as Config;
 
 /// How a call ended, as far as the breaker is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

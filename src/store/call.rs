@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::charge::ChargeId;
 use super::key::letter;
 use super::script::Script;
 use crate::limit::Quota;
@@ -70,6 +71,23 @@ pub struct Stems<'a> {
     pub overrides: &'a str,
 }
 
+/// A call to `check.lua`.
+#[derive(Debug, Clone, Copy)]
+pub struct Check<'a> {
+    /// Which form of the script the store takes.
+    pub form: Form,
+    /// How the script is named.
+    pub by: ScriptCall,
+    /// Whose clock decides.
+    pub clock: Clock,
+    /// The caller's clock.
+    pub now_ms: u64,
+    /// The limits of the request.
+    pub asks: &'a [Ask],
+    /// The charge id with its key's stem.
+    pub charge: Option<(&'a str, &'a ChargeId)>,
+}
+
 /// What the script is told of a quota, the cost excepted: JSON strings, each behind a comma.
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     let letter = letter(quota.algorithm);
@@ -79,16 +97,9 @@ pub fn arguments(quota: &Quota, shadow: bool) -> String {
 }
 
 /// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
-/// only characters that JSON takes as they are (`policy::bounds` and `subject` see to that).
-pub fn check_body<'a>(
-    script: &Script,
-    form: Form,
-    by: ScriptCall,
-    clock: Clock,
-    now_ms: u64,
-    asks: &[Ask],
-    stems: impl Fn(&Ask) -> Stems<'a>,
-) -> String {
+/// only characters that JSON takes as they are (`policy::text` and `subject` see to that).
+pub fn check_body<'a>(script: &Script, check: Check<'_>, stems: impl Fn(&Ask) -> Stems<'a>) -> String {
+    let Check { form, by, clock, now_ms, asks, charge } = check;
     let mut body = String::with_capacity(asks.len().saturating_mul(224).saturating_add(128));
     let (text, sha) = match form {
         Form::Redis => (script.redis, script.redis_sha),
@@ -105,11 +116,15 @@ pub fn check_body<'a>(
             body.push_str(&serde_json::Value::from(text).to_string());
         }
     }
-    number(&mut body, asks.len().saturating_mul(2) as u64);
+    let keys = asks.len().saturating_mul(2).saturating_add(usize::from(charge.is_some()));
+    number(&mut body, keys as u64);
     for ask in asks {
         let stems = stems(ask);
         key(&mut body, stems.state, &ask.subject);
         key(&mut body, stems.overrides, &ask.subject);
+    }
+    if let Some((stem, charge)) = charge {
+        key(&mut body, stem, &charge.id);
     }
     match clock {
         Clock::Edge => number(&mut body, now_ms),
@@ -118,6 +133,10 @@ pub fn check_body<'a>(
     for ask in asks {
         body.push_str(&ask.arguments);
         number(&mut body, ask.cost);
+    }
+    if let Some((_, charge)) = charge {
+        number(&mut body, charge.kept_ms);
+        key(&mut body, "", &charge.fingerprint);
     }
     body.push(']');
     body
@@ -150,6 +169,11 @@ mod tests {
         Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false }
     }
 
+    fn check(asks: &[Ask]) -> Check<'_> {
+        let now_ms = 1_785_432_109_876;
+        Check { form: Form::Redis, by: ScriptCall::BySha, clock: Clock::Edge, now_ms, asks, charge: None }
+    }
+
     fn stems(_: &Ask) -> Stems<'static> {
         Stems { state: "sg:1:a:b1s:", overrides: "sg:1:a:!:" }
     }
@@ -158,8 +182,7 @@ mod tests {
     fn the_body_is_one_array_of_strings() {
         // FIELD-REPORTS B09: an object of script, keys and args is refused by the REST endpoint.
         for by in [ScriptCall::BySha, ScriptCall::ByText] {
-            let body =
-                check_body(&SCRIPT, Form::Redis, by, Clock::Edge, 1_785_432_109_876, &[ask(), ask()], stems);
+            let body = check_body(&SCRIPT, Check { by, ..check(&[ask(), ask()]) }, stems);
             let parsed: Vec<String> = serde_json::from_str(&body).unwrap();
             assert_eq!(parsed.len(), 3 + 4 + 1 + 2 * 6);
             assert_eq!(parsed[2], "4");
@@ -174,9 +197,23 @@ mod tests {
     fn store_clock_and_shadow_show_in_the_arguments() {
         let arguments = arguments(&ask().quota, true).into();
         let shadow = Ask { shadow: true, arguments, ..ask() };
-        let body = check_body(&SCRIPT, Form::Upstash, ScriptCall::BySha, Clock::Store, 5, &[shadow], stems);
+        let body = check_body(
+            &SCRIPT,
+            Check { form: Form::Upstash, clock: Clock::Store, ..check(&[shadow]) },
+            stems,
+        );
         assert!(body.starts_with("[\"EVALSHA\",\"bb\",\"2\","), "{body}");
         assert!(body.contains(",\"\",\"B\","), "{body}");
+    }
+
+    #[test]
+    fn a_charge_id_is_one_key_and_two_arguments_more() {
+        let id = ChargeId::of_key("ID", "PRINT", 5);
+        let asks = [ask()];
+        let body = check_body(&SCRIPT, Check { charge: Some(("sg:1::charge:", &id)), ..check(&asks) }, stems);
+        let parsed: Vec<String> = serde_json::from_str(&body).unwrap();
+        assert_eq!((parsed[2].as_str(), parsed[5].as_str()), ("3", "sg:1::charge:ID"));
+        assert_eq!(&parsed[parsed.len() - 2..], ["60000", "PRINT"]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What can go wrong with a store call, in one place: SPEC section 5's table as a type.
 
+use super::breaker::Ending;
+
 /// How a failed call is treated. Whether the script may have run decides whether it may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
@@ -25,7 +27,56 @@ pub enum Class {
     Bug,
 }
 
+/// All classes, for counters.
+pub const CLASSES: [Class; 10] = [
+    Class::NoScript,
+    Class::Dialect,
+    Class::Busy,
+    Class::Unreachable,
+    Class::Malformed,
+    Class::Throttled,
+    Class::Misconfigured,
+    Class::Quota,
+    Class::Full,
+    Class::Bug,
+];
+
+/// Whether a failed call may be made once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retry {
+    /// It was not run: yes, in budget.
+    Yes,
+    /// It may have run: only where a charge id keeps it from being charged twice.
+    WithChargeId,
+    /// Never.
+    No,
+}
+
 impl Class {
+    /// Its place in [`CLASSES`].
+    pub fn index(self) -> usize {
+        CLASSES.iter().position(|class| *class == self).unwrap_or(CLASSES.len())
+    }
+
+    /// Whether the call may be made once more as it was. (NOSCRIPT and a refused dialect are sent in another form.)
+    pub fn retry(self) -> Retry {
+        match self {
+            Self::Busy => Retry::Yes,
+            Self::Unreachable | Self::Malformed => Retry::WithChargeId,
+            _ => Retry::No,
+        }
+    }
+
+    /// What it means to the breaker; `retry_after_ms` is what a throttling provider asked for.
+    pub fn ending(self, retry_after_ms: Option<u64>) -> Ending {
+        match self {
+            Self::NoScript | Self::Dialect | Self::Bug => Ending::Neutral,
+            Self::Busy | Self::Unreachable | Self::Malformed | Self::Full => Ending::Failed,
+            Self::Throttled => Ending::LeaveAlone(retry_after_ms.unwrap_or(0)),
+            Self::Misconfigured | Self::Quota => Ending::Hopeless,
+        }
+    }
+
     /// One word for logs, counters and the status page.
     pub fn word(self) -> &'static str {
         match self {
@@ -43,17 +94,15 @@ impl Class {
     }
 }
 
-/// A failed call: its class, and for the log what was said. The text is never shown to a client.
+/// A failed call: its class, and for the log which of the known texts it was, or else the status. The store's own
+/// words are kept nowhere: they may quote a token, a key or the script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreError {
     /// How it is treated.
     pub class: Class,
-    /// What the store said, cut to a length fit for a log line.
-    pub text: String,
+    /// How it was told: the beginning of a known text, a status, or what the connection came to.
+    pub sign: String,
 }
-
-/// Most characters of an error's text that are kept.
-const KEPT: usize = 160;
 
 /// Error texts by what they begin with, or hold. Redis puts a code in front; Upstash and serverless-redis-http wrap
 /// some (`ERR …`), so a code is looked for at the start and after `ERR `.
@@ -85,42 +134,45 @@ const TEXTS: [(&str, Class); 24] = [
 ];
 
 impl StoreError {
-    /// An error of a known class.
-    pub fn new(class: Class, text: &str) -> Self {
-        Self { class, text: text.chars().take(KEPT).collect() }
+    /// An error of a known class, told by a sign of ours.
+    pub fn new(class: Class, sign: &str) -> Self {
+        Self { class, sign: sign.to_owned() }
     }
 
     /// The error that a body's text and the status make: the text where it is known, else the status.
     pub fn of_text(text: &str, status: u16) -> Self {
-        Self::new(of_words(text).unwrap_or_else(|| of_status(status, text)), text)
+        match of_words(text) {
+            Some((sign, class)) => Self::new(class, sign),
+            None => Self { class: of_status(status, text), sign: format!("status {status}") },
+        }
     }
 }
 
-fn of_words(text: &str) -> Option<Class> {
+/// Texts of a script that failed, or a command that does not exist.
+const BUGS: [&str; 4] =
+    ["Error running script", "Error compiling script", "unknown command", "wrong number of arguments"];
+
+/// Texts by which a store refuses the script's opening line; it was not run.
+const DIALECTS: [&str; 2] = ["Unexpected flag in script shebang", "Unexpected engine in script shebang"];
+
+fn of_words(text: &str) -> Option<(&'static str, Class)> {
     let words = text.trim_start().trim_start_matches('-');
     let words = words.strip_prefix("ERR ").unwrap_or(words);
-    // A refused flag line names itself; the same words inside a longer report of a script's run do not count.
-    let unknown_flag = words.starts_with("Unexpected flag in script shebang")
-        || words.starts_with("Unknown lua shebang option")
-        || words.contains("Unexpected engine in script shebang");
-    if unknown_flag {
-        return Some(Class::Dialect);
+    if let Some(sign) = DIALECTS.into_iter().find(|start| starts_with(words, start)) {
+        return Some((sign, Class::Dialect));
     }
-    if words.starts_with("Error compiling script") && words.contains("near '#'") {
-        return Some(Class::Dialect);
+    // Before Redis 7 an opening line is no Lua at all.
+    if starts_with(words, "Error compiling script")
+        && words.contains("user_script:1:")
+        && words.contains("near '#'")
+    {
+        return Some(("Error compiling script", Class::Dialect));
     }
-    let known = TEXTS.iter().find(|(start, _)| starts_with(words, start));
-    known.map(|(_, class)| *class).or_else(|| script_error(words))
-}
-
-/// A script that was run, or could not be compiled, and failed.
-fn script_error(words: &str) -> Option<Class> {
-    let ours = words.starts_with("Error running script")
-        || words.starts_with("Error compiling script")
-        || words.contains("user_script:")
-        || words.starts_with("unknown command")
-        || words.starts_with("wrong number of arguments");
-    ours.then_some(Class::Bug)
+    if let Some((sign, class)) = TEXTS.into_iter().find(|(start, _)| starts_with(words, start)) {
+        return Some((sign, class));
+    }
+    let bug = BUGS.into_iter().find(|start| starts_with(words, start));
+    bug.or_else(|| words.contains("user_script:").then_some("script error")).map(|sign| (sign, Class::Bug))
 }
 
 fn starts_with(text: &str, start: &str) -> bool {
@@ -181,7 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn the_text_kept_is_bounded_in_characters() {
-        assert_eq!(StoreError::new(Class::Malformed, &"é".repeat(9999)).text.chars().count(), KEPT);
+    fn what_the_store_said_is_not_kept() {
+        for text in ["WRONGPASS token s3cret", "ERR user_script:3: s3cret", "s3cret", "<html>s3cret"] {
+            assert!(!StoreError::of_text(text, 500).sign.contains("s3cret"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_refused_line_is_not_taken_from_a_longer_report() {
+        let text = "ERR Error running script: user_script:9: Unexpected flag in script shebang: x";
+        assert_eq!(StoreError::of_text(text, 400).class, Class::Bug);
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod breaker;
 pub mod call;
+pub mod charge;
 pub mod error;
 pub mod inflight;
 pub mod key;
@@ -11,6 +12,7 @@ pub mod retry;
 pub mod script;
 
 pub use call::{Ask, Form, ScriptCall, Stems};
+pub use charge::ChargeId;
 pub use error::{Class, StoreError};
 pub use inflight::Inflight;
-pub use reply::{Answered, read};
+pub use reply::{Answered, Said, read};

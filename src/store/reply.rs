@@ -9,8 +9,20 @@ use crate::limit::{Verdict, Wait};
 /// Most characters of a body that are looked at; a check's reply is far shorter.
 const LONGEST: usize = 65_536;
 
+/// The whole reply to another request under a charge id.
+const CONFLICT: i64 = 2;
+
 /// Integers a limit takes in the reply.
 const PER_LIMIT: usize = 4;
+
+/// What the store said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Said {
+    /// A decision.
+    Decided(Answered),
+    /// Another request was charged under the same charge id.
+    Conflict,
+}
 
 /// A decision of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +43,18 @@ struct Envelope {
 }
 
 /// Reads a reply to `check.lua`.
-pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Answered, StoreError> {
+pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Said, StoreError> {
     if body.len() > LONGEST {
         return Err(StoreError::new(Class::Malformed, "reply too long"));
     }
     match serde_json::from_str::<Envelope>(body) {
         Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
-        Ok(Envelope { result: Some(numbers), .. }) if status < 300 => verdicts(&numbers, asks)
-            .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
+        Ok(Envelope { result: Some(numbers), .. }) if status < 300 => match numbers.as_slice() {
+            [CONFLICT] => Ok(Said::Conflict),
+            numbers => verdicts(numbers, asks)
+                .map(Said::Decided)
+                .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
+        },
         _ => Err(StoreError::of_text(body, status)),
     }
 }
@@ -83,19 +99,26 @@ mod tests {
         Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow }
     }
 
+    fn decided(body: &str, asks: &[Ask]) -> Answered {
+        match read(200, body, asks).unwrap() {
+            Said::Decided(answered) => answered,
+            Said::Conflict => panic!("no decision"),
+        }
+    }
+
     fn class(status: u16, body: &str) -> Class {
         read(status, body, &[ask(false)]).unwrap_err().class
     }
 
     #[test]
     fn a_decision_is_read() {
-        let answered = read(200, r#"{"result":[0,5,0,700,700]}"#, &[ask(false)]).unwrap();
+        let answered = decided(r#"{"result":[0,5,0,700,700]}"#, &[ask(false)]);
         assert!(!answered.allowed);
         assert_eq!(
             answered.verdicts,
             [Verdict { limit: 5, remaining: 0, reset_ms: 700, wait: Wait::Ms(700) }]
         );
-        assert!(read(200, r#"{"result":[1,5,0,700,700]}"#, &[ask(true)]).unwrap().allowed);
+        assert!(decided(r#"{"result":[1,5,0,700,700]}"#, &[ask(true)]).allowed);
     }
 
     #[test]

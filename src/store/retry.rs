@@ -1,13 +1,6 @@
 //! Whether a failed call is made once more: from a budget, after a random while, and only if the deadline allows.
 
-/// What retries go by.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config {
-    /// Retries for each call made: 0.1 is one in ten. 0 retries nothing.
-    pub budget: f64,
-    /// Longest wait before the retry, in milliseconds; the wait is drawn from 0 to this (full jitter).
-    pub backoff_ms: u64,
-}
+use crate::policy::Retry as Config;
 
 /// Retries that may be saved up.
 const SAVED: f64 = 10.0;

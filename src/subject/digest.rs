@@ -45,12 +45,12 @@ impl Running {
     /// two lists of parts read the same.
     pub fn part(&mut self, part: &KeyPart, value: Option<&str>) {
         let (kind, name) = part.kind_and_name();
-        self.sized(kind);
-        self.sized(name);
+        self.text(kind);
+        self.text(name);
         match value {
             Some(value) => {
                 self.bytes(&[1]);
-                self.sized(value);
+                self.text(value);
             }
             None => self.bytes(&[0]),
         }
@@ -65,7 +65,8 @@ impl Running {
         URL_SAFE_NO_PAD.encode(whole.get(..KEPT).unwrap_or_default())
     }
 
-    fn sized(&mut self, text: &str) {
+    /// Takes in a text with its length.
+    pub fn text(&mut self, text: &str) {
         self.bytes(&(text.len() as u64).to_be_bytes());
         self.bytes(text.as_bytes());
     }

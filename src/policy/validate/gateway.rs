@@ -1,19 +1,19 @@
-//! `[gateway]`, `[store]` and `[degraded]`.
+//! `[gateway]`.
 
 use super::fields::{Field, Table};
-use crate::policy::{Clock, Degraded, Dialect, Gateway, HeaderDialect, Origin, Store, Unmatched};
+use crate::policy::{Gateway, HeaderDialect, Origin, Unmatched};
 use crate::policy::{bounds, text};
 
 /// Fields of `[gateway]`.
 pub(super) const GATEWAY: &[&str] =
     &["origin", "origin_timeout", "client_ip", "ipv6_prefix", "unmatched", "headers", "tier_header"];
-/// Fields of `[store]`.
-pub(super) const STORE: &[&str] = &["timeout", "clock", "dialect", "prefix", "remember", "cluster"];
-/// Fields of `[degraded]`.
-pub(super) const DEGRADED: &[&str] = &["share", "max_subjects"];
 
 /// Reads a field, or takes the default where it was not written.
-fn or<'a, T>(field: Option<Field<'a>>, default: T, read: impl FnOnce(&Field<'a>) -> Option<T>) -> Option<T> {
+pub(super) fn or<'a, T>(
+    field: Option<Field<'a>>,
+    default: T,
+    read: impl FnOnce(&Field<'a>) -> Option<T>,
+) -> Option<T> {
     field.map_or(Some(default), |field| read(&field))
 }
 
@@ -61,42 +61,4 @@ fn header_dialects(field: &Field<'_>) -> Option<Vec<HeaderDialect>> {
         before.push(*dialect);
     }
     Some(dialects)
-}
-
-pub(super) fn store(table: &Table<'_>) -> Option<Store> {
-    let timeout_ms = or(table.get("timeout"), 150, |field| field.duration(bounds::TIMEOUT_MS));
-    let clock = or(table.get("clock"), Clock::Edge, |field| {
-        field.choice(&[("edge", Clock::Edge), ("store", Clock::Store)])
-    });
-    let dialect = or(table.get("dialect"), Dialect::Auto, |field| {
-        field.choice(&[("auto", Dialect::Auto), ("upstash", Dialect::Upstash), ("redis", Dialect::Redis)])
-    });
-    let prefix = or(table.get("prefix"), "sg".to_owned(), |field| {
-        field.parsed(|given| text::name("prefix", given, text::MAX_PREFIX))
-    });
-    let remember_ms = or(table.get("remember"), 10_000, |field| field.duration(bounds::REMEMBER_MS));
-    let cluster = or(table.get("cluster"), false, Field::flag);
-    Some(Store {
-        timeout_ms: timeout_ms?,
-        clock: clock?,
-        dialect: dialect?,
-        prefix: prefix?,
-        remember_ms: remember_ms?,
-        cluster: cluster?,
-    })
-}
-
-pub(super) fn degraded(table: &Table<'_>) -> Option<Degraded> {
-    let share = or(table.get("share"), 0.1, |field| {
-        let share = field.number()?;
-        if share > 0.0 && share <= 1.0 {
-            return Some(share);
-        }
-        field.wrong("the share is out of range", "write more than 0 and at most 1, such as 0.1");
-        None
-    });
-    let max_subjects = or(table.get("max_subjects"), 10_000, |field| {
-        field.whole(bounds::SUBJECTS).and_then(|most| usize::try_from(most).ok())
-    });
-    Some(Degraded { share: share?, max_subjects: max_subjects? })
 }

@@ -23,6 +23,7 @@ pub(super) const LIMIT: &[&str] = &[
     "on_store_error",
     "shadow",
     "exempt",
+    "idempotency",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -133,6 +134,7 @@ fn limit(
     let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
+    let idempotency = attribute(table, "idempotency");
     let quotas = quotas?;
     Some(Limit {
         name: name?,
@@ -147,6 +149,7 @@ fn limit(
         on_store_error: store_error?,
         shadow: shadow?,
         exempt: exempt?,
+        idempotency: idempotency?,
     })
 }
 
@@ -191,6 +194,20 @@ fn key(field: &Field<'_>) -> Option<Vec<KeyPart>> {
         before.push(part);
     }
     Some(parts)
+}
+
+/// `idempotency`: `Some(None)` when it was not written.
+#[allow(clippy::option_option, reason = "wrong, absent and written are three things")]
+fn attribute(table: &Table<'_>, name: &str) -> Option<Option<KeyPart>> {
+    let Some(field) = table.get(name) else {
+        return Some(None);
+    };
+    let part = field.parsed(KeyPart::parse)?;
+    if part == KeyPart::Global {
+        field.wrong("\"global\" names no request", "write a part such as \"header:idempotency-key\"");
+        return None;
+    }
+    Some(Some(part))
 }
 
 /// `plan`: `Some(None)` when it was not written.

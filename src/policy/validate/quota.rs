@@ -186,7 +186,10 @@ fn fits(field: &Field<'_>, what: &str, quota: Quota, terms: Terms<'_>, table: &T
     if !passable {
         let which = if cost.header.is_some() { "the default cost" } else { "the cost" };
         let wrong = Wrong::new(
-            format!("{which} {} is above the capacity {most} of {what}, so it could never pass", cost.default),
+            format!(
+                "{which} {} is above the capacity {most} of {what}, so it could never pass",
+                cost.default
+            ),
             format!("write at most {most}, or raise {what}"),
         );
         table.get("cost").and_then(|cost| cost.checked::<()>(Err(wrong)));

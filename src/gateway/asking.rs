@@ -1,0 +1,368 @@
+//! From limits to a decision: what is settled here, what the store is asked, and what becomes of a call that failed.
+//!
+//! A call passes the bulkhead and the breaker before it is made, and reports to the breaker when it ends. It is made
+//! once more at most: in another form where the store is known not to have run it for want of that form; as it was
+//! where the class of the failure, the charge id, the retry budget, the breaker and the deadline all allow it.
+
+use super::answer::{Call, Location, Step};
+use super::outcome::{Line, Outcome, Tier};
+use super::prepared::Prepared;
+use super::{Gateway, admit::Admission, log, problem, settle};
+use crate::limit::Verdict;
+use crate::policy::{Dialect, OnStoreError};
+use crate::store::breaker::{Ending, Permit, Phase};
+use crate::store::error::Retry;
+use crate::store::{Answered, Ask, ChargeId, Class, Form, Said, ScriptCall, StoreError, call, reply, script};
+
+/// When a request that is refused for want of the store may try again, at the earliest, in milliseconds.
+const SOONEST_RETRY_MS: u64 = 1_000;
+
+/// What the store said, as the entry brings it.
+#[derive(Debug, Clone, Copy)]
+pub enum Reply<'a> {
+    /// A whole reply.
+    Whole {
+        /// HTTP status.
+        status: u16,
+        /// Body.
+        body: &'a str,
+        /// What `Retry-After` asked for, in seconds; 0 where it did not.
+        retry_after_s: u32,
+    },
+    /// None, and why: `deadline` or `connection`.
+    None(&'a str),
+}
+
+/// What a decision is for.
+#[derive(Debug, Clone)]
+pub(super) enum Purpose {
+    /// A request to forward, to its route's own origin where it has one.
+    Proxy(Option<String>),
+    /// An answer of the decision API.
+    Check,
+}
+
+/// A decision that waits for the store.
+#[derive(Debug)]
+pub(super) struct Pending {
+    asks: Vec<Ask>,
+    charge: Option<ChargeId>,
+    purpose: Purpose,
+    form: Form,
+    by: ScriptCall,
+    /// The clock that the store was told, which its answer counts from.
+    asked_ms: u64,
+    deadline_ms: u64,
+    permit: Permit,
+    retried: bool,
+}
+
+/// A decision that waits for the platform's own limiter.
+#[derive(Debug)]
+pub(super) struct Located {
+    asks: Vec<Ask>,
+    purpose: Purpose,
+}
+
+/// Whether the store fails, as the log has it.
+#[derive(Debug, Default)]
+pub(super) struct Health {
+    failing: bool,
+    last_failure_ms: u64,
+}
+
+/// What the log says only once is counted here.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Calls made to the store, retries included.
+    pub calls: u64,
+    /// Calls made once more.
+    pub retries: u64,
+    /// Failures by class, in the order of [`CLASSES`](crate::store::error::CLASSES).
+    pub failures: [u64; 10],
+    /// Requests that the open breaker kept from the store.
+    pub breaker: u64,
+    /// Requests that the bulkhead kept from the store.
+    pub bulkhead: u64,
+}
+
+impl Gateway {
+    /// The charge id of a request: its idempotency key's, or one of its own where the policy wants every call to be
+    /// repeatable. `request` is what tells it from another request under the same key.
+    pub(super) fn charge_id(
+        &self,
+        admission: &Admission,
+        request: &[&str],
+        now_ms: u64,
+        random: f64,
+    ) -> Option<ChargeId> {
+        if let Some(repeat) = &admission.repeat {
+            let mut print = self.digester.start();
+            request.iter().for_each(|text| print.text(text));
+            for ask in &admission.asks {
+                print.text(&ask.limit.to_string());
+                print.text(&ask.subject);
+                print.text(&ask.cost.to_string());
+            }
+            return Some(ChargeId::of_key(&repeat.id, &print.finish(), repeat.window_ms));
+        }
+        let store = &self.policy.store;
+        let count = self.counters.calls;
+        store.exactly_once.then(|| ChargeId::of_call(random, now_ms, count, store.timeout_ms))
+    }
+
+    /// Settles what can be settled here, and asks the store for the rest.
+    pub(super) fn decide(
+        &mut self,
+        admission: Admission,
+        charge: Option<ChargeId>,
+        purpose: Purpose,
+        now_ms: u64,
+    ) -> Step {
+        let Admission { asks, blocked, repeat } = admission;
+        if blocked.iter().any(Line::refuses) {
+            return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
+        }
+        let Some(form) = self.form.filter(|_| !asks.is_empty()) else {
+            let verdicts = settle::whole(&mut self.local, &asks, now_ms);
+            let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
+            return self.finish(outcome, purpose, now_ms);
+        };
+        // A repeat under an idempotency key may have been charged already; only the store knows.
+        if repeat.is_none()
+            && let Some(refused) = settle::recall(&mut self.refusals, &asks, now_ms)
+        {
+            return self.finish(Outcome::of(Tier::Cache, vec![refused]), purpose, now_ms);
+        }
+        if self.inflight.under_way(now_ms) >= self.policy.store.max_in_flight {
+            self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
+            return self.without_store(asks, purpose, now_ms);
+        }
+        let deadline_ms = now_ms.saturating_add(self.policy.store.timeout_ms);
+        let Ok(permit) = self.breaker.permit(now_ms, deadline_ms) else {
+            self.counters.breaker = self.counters.breaker.saturating_add(1);
+            return self.without_store(asks, purpose, now_ms);
+        };
+        self.retries.earn();
+        let by = ScriptCall::BySha;
+        let asked_ms = now_ms;
+        let pending =
+            Pending { asks, charge, purpose, form, by, asked_ms, deadline_ms, permit, retried: false };
+        self.ask(pending, now_ms, 0)
+    }
+
+    /// Reads the store's reply to a call. `random` is in [0, 1).
+    pub fn conclude(&mut self, ticket: u32, reply: Reply<'_>, now_ms: u64, random: f64) -> Step {
+        let Some(pending) = self.inflight.take(ticket) else {
+            // The memory that knew this ticket is gone; the request may have been charged or not.
+            return Step::Answer(problem::interrupted());
+        };
+        let (said, retry_after_ms) = match reply {
+            Reply::Whole { status, body, retry_after_s } => {
+                let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
+                (reply::read(status, body, &pending.asks), Some(retry_after_ms).filter(|ms| *ms > 0))
+            }
+            Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
+        };
+        match said {
+            Ok(said) => {
+                let took_ms = now_ms.saturating_sub(pending.asked_ms);
+                self.answered(pending.permit, took_ms, now_ms, random);
+                match said {
+                    Said::Decided(answered) => self.decided(pending, &answered, now_ms),
+                    Said::Conflict => Step::Answer(problem::conflict()),
+                }
+            }
+            Err(error) => self.failed(pending, &error, retry_after_ms, now_ms, random),
+        }
+    }
+
+    /// Brings the answers of the platform's own limiter, one character for each degraded limit: `1` let through, `0`
+    /// refused, anything else no answer.
+    pub fn conclude_location(&mut self, ticket: u32, answers: &str, now_ms: u64) -> Step {
+        let Some(Located { asks, purpose }) = self.located.take(ticket) else {
+            return Step::Answer(problem::interrupted());
+        };
+        let degraded = settle::degraded_asks(&self.limits, &asks);
+        let refused: Vec<Line> = degraded
+            .iter()
+            .zip(answers.chars())
+            .filter(|(_, answer)| *answer == '0')
+            .map(|(ask, _)| settle::refused_at_location(ask))
+            .collect();
+        let outcome = if refused.iter().any(Line::refuses) {
+            Outcome::of(Tier::Degraded, refused)
+        } else {
+            let answered = answers.chars().chain(std::iter::repeat('x'));
+            let open = degraded.into_iter().zip(answered).filter(|(_, answer)| *answer != '1');
+            let open: Vec<&Ask> = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask).collect();
+            let retry_ms = self.retry_ms(now_ms);
+            settle::degraded(&mut self.local, self.policy.degraded.share, &open, retry_ms, now_ms)
+        };
+        let outcome = Outcome { tier: Tier::Degraded, ..outcome };
+        self.finish(outcome, purpose, now_ms)
+    }
+
+    /// What was counted since the gateway was made.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Where the breaker stands.
+    pub fn breaker_phase(&self, now_ms: u64) -> Phase {
+        self.breaker.phase(now_ms)
+    }
+
+    fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
+        self.counters.calls = self.counters.calls.saturating_add(1);
+        let limits = &self.limits;
+        let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
+        let charge = pending.charge.as_ref().map(|charge| (self.charge_stem.as_str(), charge));
+        let check = call::Check {
+            form: pending.form,
+            by: pending.by,
+            clock: self.policy.store.clock,
+            now_ms: pending.asked_ms,
+            asks: &pending.asks,
+            charge,
+        };
+        let body = call::check_body(&script::CHECK, check, stems);
+        let deadline_ms = pending.deadline_ms;
+        let timeout_ms = deadline_ms.saturating_sub(now_ms).saturating_sub(delay_ms);
+        let ticket = self.inflight.add(pending, now_ms, deadline_ms);
+        Step::Ask(Call { ticket, timeout_ms, delay_ms, body })
+    }
+
+    fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
+        // The answer counts from the clock that it was asked with, however long it took.
+        self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
+        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        self.feed(&pending.asks, &answered.verdicts, now_ms);
+        self.finish(outcome, pending.purpose, pending.asked_ms)
+    }
+
+    /// Keeps the isolate's own counts at least as far used as the store's, so that they are warm when it fails.
+    fn feed(&mut self, asks: &[Ask], verdicts: &[Verdict], now_ms: u64) {
+        for (ask, verdict) in asks.iter().zip(verdicts) {
+            if settle::says(&self.limits, ask) == Some(OnStoreError::Degraded) {
+                let share = settle::shared(ask.quota, self.policy.degraded.share);
+                if verdict.remaining < share.capacity() {
+                    self.local.feed(&settle::key(ask), &share, verdict.remaining, now_ms);
+                }
+            }
+        }
+    }
+
+    fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
+        for (ask, verdict) in asks.iter().zip(verdicts) {
+            if !ask.shadow && !verdict.allowed() {
+                self.refusals.note(&settle::key(ask), ask.quota, ask.cost, *verdict, asked_ms);
+            }
+        }
+    }
+
+    fn failed(
+        &mut self,
+        pending: Pending,
+        error: &StoreError,
+        retry_after_ms: Option<u64>,
+        now_ms: u64,
+        random: f64,
+    ) -> Step {
+        let in_time = now_ms < pending.deadline_ms;
+        match error.class {
+            Class::NoScript if pending.by == ScriptCall::BySha && in_time => {
+                return self.ask(Pending { by: ScriptCall::ByText, asked_ms: now_ms, ..pending }, now_ms, 0);
+            }
+            Class::Dialect if pending.form == Form::Upstash && in_time && self.may_fall_back() => {
+                self.form = Some(Form::Redis);
+                self.log.push(log::fell_back());
+                let (form, by) = (Form::Redis, ScriptCall::BySha);
+                return self.ask(Pending { form, by, asked_ms: now_ms, ..pending }, now_ms, 0);
+            }
+            _ => {}
+        }
+        self.note_failure(error, now_ms);
+        self.breaker.end(pending.permit, error.class.ending(retry_after_ms), now_ms, random);
+        let repeatable = match error.class.retry() {
+            Retry::Yes => true,
+            Retry::WithChargeId => pending.charge.is_some(),
+            Retry::No => false,
+        };
+        if repeatable
+            && !pending.retried
+            && let Some((permit, delay_ms)) = self.may_retry(pending.deadline_ms, now_ms, random)
+        {
+            self.counters.retries = self.counters.retries.saturating_add(1);
+            return self.ask(
+                Pending { permit, retried: true, asked_ms: now_ms, ..pending },
+                now_ms,
+                delay_ms,
+            );
+        }
+        self.without_store(pending.asks, pending.purpose, now_ms)
+    }
+
+    /// A permit for one more call and the wait before it, where breaker, budget and deadline allow one.
+    fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
+        let left_ms = deadline_ms.checked_sub(now_ms).filter(|left| *left > 0)?;
+        // The budget is looked at first: a permit that is not used would have to be given back.
+        let delay_ms = self.retries.spend(left_ms, random)?;
+        let permit = self.breaker.permit(now_ms, deadline_ms).ok()?;
+        Some((permit, delay_ms))
+    }
+
+    fn may_fall_back(&self) -> bool {
+        self.policy.store.dialect == Dialect::Auto
+    }
+
+    /// What each limit's policy says when the store cannot.
+    fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
+        let retry_ms = self.retry_ms(now_ms);
+        if let Some(outcome) = settle::closed(&self.limits, &asks, retry_ms) {
+            return self.finish(outcome, purpose, now_ms);
+        }
+        let degraded = settle::degraded_asks(&self.limits, &asks);
+        if let Some(binding) = self.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
+            let stem = |ask: &Ask| self.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
+            let keys = degraded.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
+            let timeout_ms = self.policy.store.timeout_ms;
+            let deadline_ms = now_ms.saturating_add(timeout_ms);
+            let ticket = self.located.add(Located { asks, purpose }, now_ms, deadline_ms);
+            return Step::Location(Location { ticket, binding, timeout_ms, keys });
+        }
+        let share = self.policy.degraded.share;
+        let outcome = settle::degraded(&mut self.local, share, &degraded, retry_ms, now_ms);
+        self.finish(outcome, purpose, now_ms)
+    }
+
+    /// When asking again may find the store better, in milliseconds.
+    fn retry_ms(&self, now_ms: u64) -> u64 {
+        self.breaker.opens_in_ms(now_ms).max(SOONEST_RETRY_MS)
+    }
+
+    fn answered(&mut self, permit: Permit, took_ms: u64, now_ms: u64, random: f64) {
+        let before = self.breaker.phase(now_ms);
+        self.breaker.end(permit, Ending::Answered(took_ms), now_ms, random);
+        if !self.health.failing || self.breaker.phase(now_ms) != Phase::Closed {
+            return;
+        }
+        // Well again: the breaker has just closed, or it never opened and a whole window went by without a failure.
+        let quiet_ms = now_ms.saturating_sub(self.health.last_failure_ms);
+        if before != Phase::Closed || quiet_ms >= self.policy.store.breaker.window_ms {
+            self.health.failing = false;
+            self.log.push(log::store_recovered());
+        }
+    }
+
+    fn note_failure(&mut self, error: &StoreError, now_ms: u64) {
+        if let Some(count) = self.counters.failures.get_mut(error.class.index()) {
+            *count = count.saturating_add(1);
+        }
+        self.health.last_failure_ms = now_ms;
+        if !self.health.failing {
+            self.health.failing = true;
+            self.log.push(log::store_failing(error));
+        }
+    }
+}
