@@ -73,6 +73,9 @@ repeat
         if value == 0 then
           banned = till == 0 and -1 or till - now
         else
+          -- No more than the two bytes of a log's charges, or the four of a window's count, can hold.
+          local most = algorithm == 'l' and 65535 or 4294967295
+          if value > most then value = most end
           burst = ceil(burst * value / limit)
           limit = value
           if algorithm == 'b' then ttl = string.format('%.0f', ceil(burst * window / limit) + MARGIN) end

@@ -104,7 +104,10 @@ impl Gateway {
                 print.text(&ask.subject);
                 print.text(&ask.cost.to_string());
             }
-            return Some(ChargeId::of_key(&repeat.id, &print.finish(), repeat.window_ms));
+            // Under another policy the reply that was kept may not fit the limits: there it is a new request.
+            let mut id = self.digester.start();
+            [repeat.id.as_str(), &self.policy.digest].into_iter().for_each(|text| id.text(text));
+            return Some(ChargeId::of_key(&id.finish(), &print.finish(), repeat.window_ms));
         }
         let store = &self.policy.store;
         let count = self.counters.calls;

@@ -1,0 +1,136 @@
+//! The text of the scripts: what other Redis-likes would refuse, the contract at the top, the two forms.
+
+use std::fs;
+
+use sluicegate::store::script::{CHECK, Script};
+
+use super::support::redis::Server;
+
+const FLAGS: &str = "#!lua flags=allow-key-locking\n";
+
+/// FIELD-REPORTS B08: missing or refused somewhere (traefik/traefik#13824 on Dragonfly, otovo/redis-rate-limiters#11
+/// and cristipufu/aspnetcore-redis-rate-limiting#154 on ElastiCache Serverless), or slow and lossy.
+const BANNED: [&str; 10] = [
+    "table.maxn",
+    "os.",
+    "cjson",
+    "cmsgpack",
+    "struct.",
+    "bit.",
+    "loadstring",
+    "math.random",
+    "setmetatable",
+    "%.14g",
+];
+
+/// The standard functions that scripts may name; all are in Lua 5.1, and but for `unpack` in every later one.
+const KNOWN: [&str; 10] = [
+    "string.byte",
+    "string.char",
+    "string.format",
+    "string.gmatch",
+    "string.lower",
+    "string.match",
+    "string.sub",
+    "table.concat",
+    "math.ceil",
+    "math.floor",
+];
+
+/// Words that need a reason, with how often a script may hold them, in code.
+const RATIONED: [(&str, &str, usize); 2] = [
+    // MGET takes the keys as arguments.
+    ("check.lua", "unpack", 1),
+    // The store's clock: where a policy asks for it, and as the arbiter.
+    ("check.lua", "'TIME'", 1),
+];
+
+/// Name and text of each script.
+fn scripts() -> Vec<(String, String)> {
+    let entries = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/lua")).expect("lua/");
+    let files = entries.map(|entry| entry.expect("an entry").path());
+    let named = |path: std::path::PathBuf| {
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        (name, fs::read_to_string(&path).expect("a script"))
+    };
+    files.filter(|path| path.extension().is_some_and(|ext| ext == "lua")).map(named).collect()
+}
+
+/// Its lines without comments.
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("--")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn nothing_is_used_that_some_store_lacks() {
+    for (name, text) in scripts() {
+        let code = code(&text);
+        for word in BANNED {
+            assert!(!code.contains(word), "{name}: {word}");
+        }
+        for library in ["string.", "math.", "table."] {
+            for (at, _) in code.match_indices(library) {
+                let found = KNOWN.iter().any(|known| code[at..].starts_with(known));
+                let end = code[at..].find('\n').unwrap_or(code.len() - at);
+                assert!(found, "{name}: {}", &code[at..at + end]);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_a_reason_is_used_as_often_as_it_has_one() {
+    let scripts = scripts();
+    for (name, word, times) in RATIONED {
+        let (_, text) = scripts.iter().find(|(own, _)| own == name).expect("a script of that name");
+        assert_eq!(code(text).matches(word).count(), times, "{name}: {word}");
+    }
+    for (name, text) in &scripts {
+        for word in ["unpack", "TIME"] {
+            let rationed =
+                RATIONED.iter().any(|(own, known, _)| own == name && known.trim_matches('\'') == word);
+            assert!(rationed || !code(text).contains(word), "{name}: {word}, without a reason");
+        }
+    }
+}
+
+#[test]
+fn every_script_opens_with_its_contract() {
+    for (name, text) in scripts() {
+        let contract: Vec<&str> = text.lines().take_while(|line| line.starts_with("--")).collect();
+        for part in ["-- KEYS[", "-- ARGV[", "-- Reply: ", "-- Invariants: "] {
+            assert!(contract.iter().any(|line| line.starts_with(part)), "{name}: no {part:?} at the top");
+        }
+    }
+}
+
+#[test]
+fn every_write_carries_its_ttl() {
+    for (name, text) in scripts() {
+        for line in code(&text).lines().filter(|line| line.contains("'SET'")) {
+            assert!(line.contains("'PX'"), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_forms_and_their_hashes_are_what_a_redis_says() {
+    let server = Server::start();
+    let mut client = server.client();
+    let Script { redis, redis_sha, upstash, .. } = CHECK;
+    assert_eq!(client.call(&["SCRIPT", "LOAD", redis]).text(), redis_sha);
+    assert_eq!(upstash, format!("{FLAGS}{redis}"));
+    // Why there are two: a plain Redis knows no such flag.
+    client.queue(&["SCRIPT", "LOAD", upstash]);
+    let refused = format!("{:?}", client.flush());
+    assert!(refused.contains("Unexpected flag in script shebang: allow-key-locking"), "{refused}");
+    // SHA-1 of what Upstash is sent, by Redis's own hand.
+    let sha = client.call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", upstash]);
+    assert_eq!(sha.text(), CHECK.upstash_sha);
+}
+
+#[test]
+fn comments_do_not_travel() {
+    assert!(!CHECK.redis.contains("--"), "{}", CHECK.redis);
+    assert!(CHECK.redis.len() < 10_000, "{} bytes with every EVAL", CHECK.redis.len());
+}
