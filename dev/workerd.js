@@ -18,6 +18,9 @@ export const COMPATIBILITY_DATE = '2026-11-01';
  * @property {Record<string, string>} [modules] paths by module name, the main one first; default: the built Worker
  * @property {string} [compatibilityDate]
  * @property {Record<string, string>} [services] service bindings: name to `host:port` of a server here
+ * @property {Record<string, string>} [wrapped] bindings that JavaScript stands in for: name to the text of a module
+ *   whose default export makes the binding
+ * @property {boolean} [tls] whether `https:` goes anywhere; the usual authorities are trusted
  */
 
 /**
@@ -40,11 +43,14 @@ export async function startWorkerd({
   modules = built(),
   compatibilityDate = COMPATIBILITY_DATE,
   services = {},
+  wrapped = {},
+  tls = false,
 } = {}) {
   const dir = mkdtempSync(join(tmpdir(), 'sluicegate-workerd-'));
   const config = join(dir, 'config.capnp');
   for (const [name, path] of Object.entries(modules)) copyFileSync(path, join(dir, name));
-  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services }));
+  for (const [name, text] of Object.entries(wrapped)) writeFileSync(join(dir, `${name}.wrapped`), text);
+  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services, wrapped, tls }));
   const child = spawn(WORKERD, ['serve', config, '--control-fd=3', '--experimental'], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
@@ -107,7 +113,7 @@ function listening(child, lines) {
  * @param {Required<Options>} options
  * @returns {string}
  */
-function capnp({ vars, modules, compatibilityDate, services }) {
+function capnp({ vars, modules, compatibilityDate, services, wrapped, tls }) {
   const quoted = (/** @type {string} */ text) => JSON.stringify(text);
   const moduleList = Object.keys(modules).map((name) => {
     const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
@@ -122,14 +128,21 @@ function capnp({ vars, modules, compatibilityDate, services }) {
     bindings.push(`(name = ${quoted(name)}, service = ${quoted(name)})`);
     return `(name = ${quoted(name)}, external = (address = ${quoted(address)}, http = ()))`;
   });
+  const extensions = Object.keys(wrapped).map((name) => {
+    bindings.push(`(name = ${quoted(name)}, wrapped = (moduleName = ${quoted(`wrapped:${name}`)}))`);
+    const module = `(name = ${quoted(`wrapped:${name}`)}, internal = true, esModule = embed ${quoted(`${name}.wrapped`)})`;
+    return `(modules = [${module}])`;
+  });
+  const trust = tls ? ', tlsOptions = (trustBrowserCas = true)' : '';
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = .gateway),
-    (name = "internet", network = (allow = ["local", "private", "public"])),
+    (name = "internet", network = (allow = ["local", "private", "public"]${trust})),
     ${external.join(',\n    ')}
   ],
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+  extensions = [${extensions.join(', ')}],
 );
 const gateway :Workerd.Worker = (
   modules = [${moduleList.join(', ')}],

@@ -8,7 +8,8 @@
  * - `drip`: runs, then sends the body one byte every `everyMs`
  * - `reset-before`, `reset-after`: resets the connection before or after running
  * - `cut`: runs, sends half of the body it announced, closes
- * - `reply`: answers `status`, `headers`, `body` and runs nothing; with `apply` it runs first
+ * - `reply`: answers `status`, `headers`, `body` and runs nothing; with `apply` it runs first, with `chunked` the length
+ *   of the body is not said
  * - `noscript`: answers NOSCRIPT and runs nothing
  * - `plain-redis`: leaves the script flags in and the SHAs alone, so that Redis itself refuses the line
  * @typedef {object} Fault
@@ -20,6 +21,7 @@
  * @property {import('node:http').OutgoingHttpHeaders} [headers]
  * @property {string | Uint8Array} [body]
  * @property {boolean} [apply] run the command first
+ * @property {boolean} [chunked] send the body in pieces
  * @property {(command: string[]) => boolean} [match] strikes only requests one of whose commands passes
  */
 

@@ -107,9 +107,10 @@ async function drip(res, answer, everyMs, timers) {
 }
 
 /** @param {ServerResponse} res @param {import('./faults.js').Fault} fault */
-function reply(res, { status = 200, headers = {}, body = '' }) {
+function reply(res, { status = 200, headers = {}, body = '', chunked = false }) {
   res.setHeader('Content-Type', 'application/json');
-  res.setHeader('Content-Length', Buffer.byteLength(body));
+  if (!chunked) res.setHeader('Content-Length', Buffer.byteLength(body));
+  else res.setHeader('Transfer-Encoding', 'chunked');
   res.writeHead(status, headers).end(body);
 }
 
