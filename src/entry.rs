@@ -79,7 +79,7 @@ pub fn conclude_location(ticket: u32, answers: &str, now_ms: f64) -> String {
     step(|gateway| gateway.conclude_location(ticket, answers, now_ms as u64), "")
 }
 
-/// Brings the body of a call to the decision API; none was too long or not UTF-8.
+/// Brings the body of a call to the decision API; none was too long.
 #[wasm_bindgen]
 pub fn check(body: Option<String>, now_ms: f64, random: f64) -> String {
     step(|gateway| gateway.check(body.as_deref(), now_ms as u64, random), "")

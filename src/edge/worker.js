@@ -118,36 +118,21 @@ function headerLines(text) {
 /**
  * @param {Request} request
  * @param {number} longest in bytes
- * @returns {Promise<string | undefined>} the body, unless it is longer or not UTF-8
+ * @returns {Promise<string | undefined>} the body, unless it is longer
  */
 async function boundedText(request, longest) {
   const length = request.headers.get('content-length');
-  if (length === null) return streamedText(request, longest);
-  if (Number(length) > longest) return undefined;
-  const text = await request.text();
-  return text.includes('\uFFFD') ? undefined : text;
-}
-
-/**
- * A body of unknown length. Reading it piece by piece costs several times what `text()` does.
- *
- * @param {Request} request
- * @param {number} longest
- */
-async function streamedText(request, longest) {
-  const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  // Reading a body piece by piece costs several times what `text()` does, so only one of unknown length is.
+  if (length !== null) return Number(length) > longest ? undefined : request.text();
+  const decoder = new TextDecoder();
   let text = '';
   let read = 0;
-  try {
-    for await (const chunk of request.body ?? []) {
-      read += chunk.byteLength;
-      if (read > longest) return undefined;
-      text += decoder.decode(chunk, { stream: true });
-    }
-    return text + decoder.decode();
-  } catch {
-    return undefined;
+  for await (const chunk of request.body ?? []) {
+    read += chunk.byteLength;
+    if (read > longest) return undefined;
+    text += decoder.decode(chunk, { stream: true });
   }
+  return text + decoder.decode();
 }
 
 /** @param {Record<string, unknown>} env */

@@ -8,7 +8,6 @@ use super::outcome::Line;
 use super::prepared::{Allowance, Prepared};
 use super::problem;
 use crate::limit::{Verdict, Wait};
-use crate::policy::KeyPart;
 use crate::store::Ask;
 use crate::subject::{Attributes, Digester, Who, identify};
 
@@ -62,10 +61,8 @@ pub fn admit(
         }
         let cost = match costs {
             CostSource::Given(cost) => cost,
-            CostSource::Rules => cost::of(&prepared.limit.cost, |name| {
-                attributes.value(&KeyPart::Header(name.to_owned())).map(std::borrow::Cow::into_owned)
-            })
-            .map_err(|detail| problem::plain(400, "Bad cost", &detail))?,
+            CostSource::Rules => cost::of(&prepared.limit.cost, |name| attributes.header(name))
+                .map_err(|detail| problem::plain(400, "Bad cost", &detail))?,
         };
         let Some(subject) = subject(prepared, attributes, digester, &mut known)? else {
             continue;

@@ -135,7 +135,7 @@ impl Gateway {
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &asks, now_ms)
         {
-            return self.finish(Outcome::of(Tier::Cache, vec![refused]), purpose, now_ms);
+            return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
         if self.inflight.under_way(now_ms) >= self.policy.store.max_in_flight {
             self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
@@ -202,7 +202,7 @@ impl Gateway {
             let retry_ms = self.retry_ms(now_ms);
             settle::degraded(&mut self.local, self.policy.degraded.share, &open, retry_ms, now_ms)
         };
-        let outcome = Outcome { tier: Tier::Degraded, ..outcome };
+        let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(&asks);
         self.finish(outcome, purpose, now_ms)
     }
 
@@ -323,7 +323,7 @@ impl Gateway {
     fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
         let retry_ms = self.retry_ms(now_ms);
         if let Some(outcome) = settle::closed(&self.limits, &asks, retry_ms) {
-            return self.finish(outcome, purpose, now_ms);
+            return self.finish(outcome.among(&asks), purpose, now_ms);
         }
         let degraded = settle::degraded_asks(&self.limits, &asks);
         if let Some(binding) = self.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
@@ -336,7 +336,7 @@ impl Gateway {
         }
         let share = self.policy.degraded.share;
         let outcome = settle::degraded(&mut self.local, share, &degraded, retry_ms, now_ms);
-        self.finish(outcome, purpose, now_ms)
+        self.finish(outcome.among(&asks), purpose, now_ms)
     }
 
     /// When asking again may find the store better, in milliseconds.
@@ -347,7 +347,11 @@ impl Gateway {
     fn answered(&mut self, permit: Permit, took_ms: u64, now_ms: u64, random: f64) {
         let before = self.breaker.phase(now_ms);
         self.breaker.end(permit, Ending::Answered(took_ms), now_ms, random);
-        if !self.health.failing || self.breaker.phase(now_ms) != Phase::Closed {
+        let phase = self.breaker.phase(now_ms);
+        if before != Phase::Open && phase == Phase::Open {
+            self.begin_failing(now_ms, log::store_slow);
+        }
+        if !self.health.failing || phase != Phase::Closed {
             return;
         }
         // Well again: the breaker has just closed, or it never opened and a whole window went by without a failure.
@@ -362,10 +366,14 @@ impl Gateway {
         if let Some(count) = self.counters.failures.get_mut(error.class.index()) {
             *count = count.saturating_add(1);
         }
+        self.begin_failing(now_ms, || log::store_failing(error));
+    }
+
+    fn begin_failing(&mut self, now_ms: u64, line: impl FnOnce() -> String) {
         self.health.last_failure_ms = now_ms;
         if !self.health.failing {
             self.health.failing = true;
-            self.log.push(log::store_failing(error));
+            self.log.push(line());
         }
     }
 }

@@ -115,10 +115,10 @@ impl Gateway {
     }
 
     /// Decides what the body of a `POST check` asks. The entry hands it over after [`Step::Body`]; `None` is a body
-    /// that was longer than allowed or not UTF-8.
+    /// that was longer than allowed.
     pub fn check(&mut self, body: Option<&str>, now_ms: u64, random: f64) -> Step {
         let Some(body) = body else {
-            let detail = format!("the body must be UTF-8 of at most {LONGEST_BODY} bytes");
+            let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
             return Step::Answer(problem::plain(413, "Body too large", &detail));
         };
         match self.admission(body) {
@@ -243,6 +243,10 @@ impl Attributes for Given {
 
     fn address(&self) -> Option<IpAddr> {
         self.address
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.values.get(&KeyPart::Header(name.to_owned())).cloned()
     }
 }
 

@@ -16,13 +16,13 @@ pub fn of(
     now_ms: u64,
 ) -> Vec<(&'static str, String)> {
     let mut headers = Vec::with_capacity(4);
-    if let Some(tightest) = outcome.tightest() {
-        for dialect in dialects {
-            match dialect {
-                HeaderDialect::Draft10 => draft_10(&mut headers, outcome, limits),
-                HeaderDialect::Draft03 => draft_03(&mut headers, tightest),
-                HeaderDialect::XRateLimit => x_rate_limit(&mut headers, tightest, now_ms),
-            }
+    let tightest = outcome.tightest();
+    for dialect in dialects {
+        match (dialect, tightest) {
+            (HeaderDialect::Draft10, _) => draft_10(&mut headers, outcome, limits),
+            (HeaderDialect::Draft03, Some(tightest)) => draft_03(&mut headers, tightest),
+            (HeaderDialect::XRateLimit, Some(tightest)) => x_rate_limit(&mut headers, tightest, now_ms),
+            (_, None) => {}
         }
     }
     if tier_header {
@@ -34,30 +34,48 @@ pub fn of(
 /// draft-ietf-httpapi-ratelimit-headers-10: two structured lists, the tightest limit first. In a refusal only the
 /// limits that refuse say when (`t`), so that `Retry-After` is never earlier than any of them.
 fn draft_10(headers: &mut Vec<(&'static str, String)>, outcome: &Outcome, limits: &[Prepared]) {
-    let size = outcome.lines.len().saturating_mul(40);
+    let size = outcome.lines.len().saturating_add(outcome.silent.len()).saturating_mul(40);
     let (mut policies, mut state) = (String::with_capacity(size), String::with_capacity(size));
     let refused = !outcome.allowed();
     for line in outcome.tightest_first() {
-        let Some(prepared) = limits.get(line.limit) else {
-            continue;
-        };
-        if !policies.is_empty() {
-            policies.push_str(", ");
-            state.push_str(", ");
-        }
-        let (name, verdict) = (prepared.limit.name.as_str(), &line.verdict);
+        policy(&mut policies, limits, (line.limit, line.verdict.limit, line.window_ms));
+        item(&mut state, limits, line.limit);
+        let verdict = &line.verdict;
         // Writing to a String cannot fail.
-        let _ = write!(policies, "\"{name}\";q={}", verdict.limit);
-        if line.window_ms >= 1000 {
-            let _ = write!(policies, ";w={}", line.window_ms.div_ceil(1000));
-        }
-        let _ = write!(state, "\"{name}\";r={}", verdict.remaining);
+        let _ = write!(state, ";r={}", verdict.remaining);
         if !refused || (line.refuses() && outcome.retry_after_ms.is_some()) {
             let _ = write!(state, ";t={}", verdict.reset_ms.div_ceil(1000));
         }
     }
-    headers.push(("RateLimit-Policy", policies));
-    headers.push(("RateLimit", state));
+    for &silent in &outcome.silent {
+        policy(&mut policies, limits, silent);
+    }
+    if !policies.is_empty() {
+        headers.push(("RateLimit-Policy", policies));
+    }
+    if !state.is_empty() {
+        headers.push(("RateLimit", state));
+    }
+}
+
+/// Appends a limit's member of `RateLimit-Policy`: index, units per window, window in milliseconds. A window under a
+/// second has no `w`, which counts whole seconds.
+fn policy(list: &mut String, limits: &[Prepared], (limit, quota, window_ms): (usize, u64, u64)) {
+    item(list, limits, limit);
+    let _ = write!(list, ";q={quota}");
+    if window_ms >= 1000 {
+        let _ = write!(list, ";w={}", window_ms.div_ceil(1000));
+    }
+}
+
+/// Begins a limit's member of a structured list.
+fn item(list: &mut String, limits: &[Prepared], limit: usize) {
+    if !list.is_empty() {
+        list.push_str(", ");
+    }
+    list.push('"');
+    list.push_str(limits.get(limit).map_or("", |prepared| prepared.limit.name.as_str()));
+    list.push('"');
 }
 
 fn draft_03(headers: &mut Vec<(&'static str, String)>, tightest: &Line) {

@@ -6,16 +6,26 @@ use serde_json::json;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
 use super::problem::seconds;
-use crate::policy::PolicyError;
+use crate::policy::{KeyPart, PolicyError};
 use crate::store::StoreError;
+use crate::subject::{Digester, NOBODY};
 
-/// A refused request.
-pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> String {
+/// A refused request. Addresses stand in keys as they are, but in the log as digests like any other subject.
+pub fn refusal(outcome: &Outcome, limits: &[Prepared], digester: &Digester) -> String {
     let first = outcome.tightest();
+    let prepared = first.and_then(|line| limits.get(line.limit));
+    let subject = first.map(|line| match prepared.map(|prepared| prepared.limit.key.as_slice()) {
+        Some([KeyPart::Ip]) if *line.subject != *NOBODY => {
+            let mut digest = digester.start();
+            digest.part(&KeyPart::Ip, Some(&line.subject));
+            digest.finish()
+        }
+        _ => line.subject.to_string(),
+    });
     json!({
         "event": "refused",
-        "limit": first.and_then(|line| limits.get(line.limit)).map(|prepared| prepared.limit.name.as_str()),
-        "subject": first.map(|line| &*line.subject),
+        "limit": prepared.map(|prepared| prepared.limit.name.as_str()),
+        "subject": subject,
         "cost": first.map(|line| line.cost),
         "tier": outcome.tier.word(),
         "reason": outcome.refused.map(super::outcome::Reason::word),
@@ -27,6 +37,11 @@ pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> String {
 /// The store begins to fail.
 pub fn store_failing(error: &StoreError) -> String {
     json!({ "event": "store-failing", "reason": error.class.word(), "sign": error.sign }).to_string()
+}
+
+/// The store answers, but so slowly that the breaker opened.
+pub fn store_slow() -> String {
+    json!({ "event": "store-failing", "reason": "slow", "sign": "answers beyond slow_call" }).to_string()
 }
 
 /// The store answers again.

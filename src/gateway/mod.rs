@@ -182,7 +182,7 @@ impl Gateway {
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
         if !outcome.allowed() {
-            self.log.push(log::refusal(&outcome, &self.limits));
+            self.log.push(log::refusal(&outcome, &self.limits, &self.digester));
         }
         let origin = match purpose {
             Purpose::Check => return Step::Answer(check_api::answer(&outcome, &self.limits)),

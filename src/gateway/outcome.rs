@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::rc::Rc;
 
 use crate::limit::{Verdict, Wait};
+use crate::store::Ask;
 
 /// Who decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +114,10 @@ pub struct Outcome {
     pub refused: Option<Reason>,
     /// Milliseconds after which the same request is worth trying; `None` where it passes now or never.
     pub retry_after_ms: Option<u64>,
-    /// What the limits said, in the order asked. Limits that were not asked are not there.
+    /// What the limits said, in the order asked. Limits that said nothing are not there.
     pub lines: Vec<Line>,
+    /// The limits that apply but said nothing: index, units per window, window in milliseconds.
+    pub silent: Vec<(usize, u64, u64)>,
 }
 
 impl Outcome {
@@ -126,7 +129,15 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines }
+        Self { tier, refused, retry_after_ms, lines, silent: Vec::new() }
+    }
+
+    /// The same, with what else applies to the request, so that its headers name every limit.
+    pub fn among(mut self, asks: &[Ask]) -> Self {
+        let said = |ask: &&Ask| self.lines.iter().any(|line| line.limit == ask.limit);
+        let silent = asks.iter().filter(|ask| !said(ask));
+        self.silent = silent.map(|ask| (ask.limit, ask.quota.limit, ask.quota.window_ms)).collect();
+        self
     }
 
     /// What the limits said, the tightest first: those that refuse, the longest wait in front; then those with

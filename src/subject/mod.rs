@@ -25,6 +25,8 @@ pub trait Attributes {
     fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>>;
     /// The client's address, whole.
     fn address(&self) -> Option<IpAddr>;
+    /// A header as it was sent, empty ones included; its name in lower case.
+    fn header(&self, name: &str) -> Option<String>;
 }
 
 /// What a request is to a limit.
@@ -93,6 +95,10 @@ mod tests {
         }
 
         fn address(&self) -> Option<IpAddr> {
+            None
+        }
+
+        fn header(&self, _: &str) -> Option<String> {
             None
         }
     }

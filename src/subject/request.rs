@@ -95,6 +95,10 @@ impl Attributes for HttpRequest<'_> {
         if value.trim().is_empty() { None } else { Some(value) }
     }
 
+    fn header(&self, name: &str) -> Option<String> {
+        self.platform.header(name)
+    }
+
     /// From the one header that is trusted for it.
     fn address(&self) -> Option<IpAddr> {
         let found = address::parse(&self.platform.header(self.client_ip)?)?;
