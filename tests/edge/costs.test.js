@@ -57,6 +57,7 @@ describe('costs', () => {
     '99999999999999999999',
     '1 2',
     '1, 1',
+    '',
   ];
   test('anything else is 400 before the store is asked', async () => {
     const edge = await world.gateway(costs);

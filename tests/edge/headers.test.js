@@ -1,6 +1,7 @@
 // The dialects of rate limit headers, and the tier.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { FAULTS } from '../../dev/store/faults.js';
 import { left, rateLimit } from './support/fields.js';
 import { DAY, limit, policy } from './support/policy.js';
 import { useWorld } from './support/world.js';
@@ -104,4 +105,20 @@ describe('the tier', () => {
     const edge = await world.gateway(policy([limit('a')]), { ORIGIN: 'http://127.0.0.1:1' });
     assert.equal((await edge.send('/a')).headers['sluicegate-tier'], 'store');
   });
+});
+
+test('every limit that applies is named, also where the store was not asked or did not answer', async () => {
+  const limits = [limit('wide', { limit: 9, on_store_error: 'open' }), limit('tight', { limit: 1 })];
+  const edge = await world.gateway(policy(limits));
+  await edge.send('/a');
+  await edge.send('/a');
+  const named = (/** @type {import('./support/client.js').Reply} */ reply) =>
+    [...String(reply.headers['ratelimit-policy']).matchAll(/"([^"]+)"/g)].map(([, name]) => name).toSorted();
+  const remembered = await edge.send('/a');
+  assert.equal(remembered.headers['sluicegate-tier'], 'cache');
+  assert.deepEqual(named(remembered), ['tight', 'wide']);
+  world.store.faults.always(FAULTS.resetBefore);
+  const closed = await edge.send('/a', { ip: '192.0.2.77' });
+  assert.equal(closed.status, 503);
+  assert.deepEqual(named(closed), ['tight', 'wide']);
 });

@@ -100,6 +100,14 @@ describe('what is kept and said of a client', () => {
     const expected = { event: 'refused', limit: 'every-part', cost: 1, tier: 'store', reason: 'quota-exceeded' };
     assert.deepEqual(line, expected);
   });
+
+  test('an address is logged as a digest too', async () => {
+    const edge = await world.gateway(policy([limit('a', { limit: 1 })]));
+    for (let sent = 0; sent < 2; sent += 1) await edge.send('/a', { ip: '192.0.2.199' });
+    const [{ subject }] = await edge.logged('refused');
+    assert.match(subject, /^[\w-]{20}$/);
+    assert.ok(!edge.logText().includes('192.0.2.199'));
+  });
 });
 
 describe('the store’s secrets', () => {
