@@ -1,6 +1,6 @@
 //! Fixed window, aligned to the Unix epoch: no more than `limit` in each, at most twice that across an edge.
 
-use super::state::Windows;
+use super::windows::Windows;
 use super::{Quota, Wait};
 
 /// When `cost` more can be had: now, or when the window ends.

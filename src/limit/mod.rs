@@ -10,6 +10,7 @@ pub mod sliding_log;
 pub mod sliding_window;
 pub mod state;
 pub mod token_bucket;
+pub mod windows;
 
 pub use state::State;
 

@@ -2,7 +2,7 @@
 //! window still covers. Compared exactly, as integers times the window:
 //! `previous × (window − elapsed) + (current + cost) × window ≤ limit × window`.
 
-use super::state::Windows;
+use super::windows::Windows;
 use super::{Quota, Wait};
 
 /// When `cost` more can be had.

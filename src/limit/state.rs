@@ -13,40 +13,12 @@
 
 use super::sliding_log::Log;
 use super::token_bucket::Bucket;
+use super::windows::Windows;
 use super::{CLOCK_SLACK_MS, Quota, Wait, fixed_window, sliding_window};
 use crate::policy::Algorithm;
 
 /// 2025-01-01T00:00:00Z, the zero of stored times. A clock before it is taken to stand at it.
 pub const EPOCH_MS: u64 = 1_735_689_600_000;
-
-/// Counts of two neighbouring windows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Windows {
-    /// Number of the current window since the Unix epoch; never moves back.
-    pub index: u64,
-    /// Units in it.
-    pub current: u64,
-    /// Units in the one before (not used by the fixed window).
-    pub previous: u64,
-}
-
-impl Windows {
-    /// When the current window began, in milliseconds since the Unix epoch.
-    pub fn start_ms(&self, quota: &Quota) -> u64 {
-        self.index.saturating_mul(quota.window_ms)
-    }
-
-    /// Moves on to the window that `now_ms` lies in. A clock behind stays in the stored one.
-    fn settle(self, quota: &Quota, now_ms: u64) -> Self {
-        let index = now_ms.checked_div(quota.window_ms).unwrap_or(0);
-        let sliding = quota.algorithm == Algorithm::SlidingWindow;
-        match index.checked_sub(self.index) {
-            None | Some(0) => self,
-            Some(1) if sliding => Self { index, current: 0, previous: self.current },
-            Some(_) => Self { index, current: 0, previous: 0 },
-        }
-    }
-}
 
 /// State of one subject of one limit.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -72,11 +72,6 @@ impl Refusals {
         Some(Verdict { reset_ms: known.verdict.reset_ms.saturating_sub(gone), wait, ..known.verdict })
     }
 
-    /// Forgets one subject of one limit.
-    pub fn forget(&mut self, key: &Key) {
-        self.known.pop(key);
-    }
-
     /// How many refusals are held.
     pub fn len(&self) -> usize {
         self.known.len()

@@ -1,0 +1,68 @@
+//! What the pages print is true: policies in them are good, and the commands they name exist.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sluicegate::policy::document::read_toml;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pages() -> Vec<(PathBuf, String)> {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
+    pages
+        .chain([root().join("README.md")])
+        .map(|path| (path.clone(), fs::read_to_string(path).unwrap()))
+        .collect()
+}
+
+/// The fenced blocks of a page in one language.
+fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
+    let fence = format!("```{language}\n");
+    page.split(&fence).skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect()
+}
+
+#[test]
+fn whole_policies_in_the_pages_are_good() {
+    let mut seen = 0;
+    for (path, page) in pages() {
+        for block in blocks(&page, "toml").into_iter().filter(|block| block.contains("version = 1")) {
+            seen += 1;
+            if let Err(errors) = read_toml(block) {
+                panic!("{}: {errors:#?}\n{block}", path.display());
+            }
+        }
+    }
+    assert!(seen > 0, "the README shows a policy");
+}
+
+#[test]
+fn npm_scripts_in_the_pages_exist() {
+    let package = fs::read_to_string(root().join("package.json")).unwrap();
+    let package: serde_json::Value = serde_json::from_str(&package).unwrap();
+    let mut seen = 0;
+    for (path, page) in pages() {
+        for (at, _) in page.match_indices("npm run ") {
+            let name: String = page[at + 8..].chars().take_while(|c| c.is_ascii_lowercase()).collect();
+            assert!(package["scripts"][&name].is_string(), "{}: npm run {name}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 0);
+}
+
+#[test]
+fn links_between_the_pages_lead_somewhere() {
+    for (path, page) in pages() {
+        for link in page.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link)) {
+            if link.starts_with("http") || link.starts_with('#') {
+                continue;
+            }
+            let file = link.split('#').next().unwrap_or(link);
+            let target = path.parent().unwrap_or(root()).join(file);
+            assert!(target.exists(), "{}: {link}", path.display());
+        }
+    }
+}
