@@ -20,6 +20,13 @@ if [ ! -d node_modules ] || [ "$lock" != "$(cat "$TOOLS/package-lock.cksum" 2>/d
   printf '%s' "$lock" >"$TOOLS/package-lock.cksum"
 fi
 
+for component in clippy rustfmt; do
+  if ! rustup component list --installed | grep -q "^$component"; then
+    say "Rust component $component"
+    rustup component add "$component"
+  fi
+done
+
 if ! rustup target list --installed | grep -qx wasm32-unknown-unknown; then
   say 'Rust target wasm32-unknown-unknown'
   rustup target add wasm32-unknown-unknown
