@@ -231,7 +231,7 @@ impl Gateway {
         };
         let body = call::check_body(&script::CHECK, check, stems);
         let deadline_ms = pending.deadline_ms;
-        let timeout_ms = deadline_ms.saturating_sub(now_ms).saturating_sub(delay_ms);
+        let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
         Step::Ask(Call { ticket, timeout_ms, delay_ms, body })
     }
@@ -275,13 +275,14 @@ impl Gateway {
         let in_time = now_ms < pending.deadline_ms;
         match error.class {
             Class::NoScript if pending.by == ScriptCall::BySha && in_time => {
-                return self.ask(Pending { by: ScriptCall::ByText, asked_ms: now_ms, ..pending }, now_ms, 0);
+                return self.ask_in(pending.form, ScriptCall::ByText, pending, now_ms);
             }
             Class::Dialect if pending.form == Form::Upstash && in_time && self.may_fall_back() => {
-                self.form = Some(Form::Redis);
-                self.log.push(log::fell_back());
-                let (form, by) = (Form::Redis, ScriptCall::BySha);
-                return self.ask(Pending { form, by, asked_ms: now_ms, ..pending }, now_ms, 0);
+                if self.form == Some(Form::Upstash) {
+                    self.form = Some(Form::Redis);
+                    self.log.push(log::fell_back());
+                }
+                return self.ask_in(Form::Redis, ScriptCall::BySha, pending, now_ms);
             }
             _ => {}
         }
@@ -306,13 +307,29 @@ impl Gateway {
         self.without_store(pending.asks, pending.purpose, now_ms)
     }
 
+    /// Asks once more in another form, unless the breaker has opened since the first call.
+    fn ask_in(&mut self, form: Form, by: ScriptCall, pending: Pending, now_ms: u64) -> Step {
+        match self.breaker.renew(pending.permit, now_ms, pending.deadline_ms) {
+            Ok(permit) => self.ask(Pending { form, by, permit, asked_ms: now_ms, ..pending }, now_ms, 0),
+            Err(_) => {
+                self.counters.breaker = self.counters.breaker.saturating_add(1);
+                self.without_store(pending.asks, pending.purpose, now_ms)
+            }
+        }
+    }
+
     /// A permit for one more call and the wait before it, where breaker, budget and deadline allow one.
     fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
-        let left_ms = deadline_ms.checked_sub(now_ms).filter(|left| *left > 0)?;
+        let left_ms = Some(self.left_ms(deadline_ms, now_ms)).filter(|left| *left > 0)?;
         // The budget is looked at first: a permit that is not used would have to be given back.
         let delay_ms = self.retries.spend(left_ms, random)?;
         let permit = self.breaker.permit(now_ms, deadline_ms).ok()?;
         Some((permit, delay_ms))
+    }
+
+    /// What is left of a deadline: no more than the whole of it, should the clock have stepped back.
+    fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
+        deadline_ms.saturating_sub(now_ms).min(self.policy.store.timeout_ms)
     }
 
     fn may_fall_back(&self) -> bool {

@@ -129,6 +129,12 @@ impl Breaker {
         }
     }
 
+    /// Leave to make a call once more in another form: the permit it has while the breaker is where it was, else as
+    /// for a new call.
+    pub fn renew(&mut self, permit: Permit, now_ms: u64, deadline_ms: u64) -> Result<Permit, u64> {
+        if permit.generation == self.generation { Ok(permit) } else { self.permit(now_ms, deadline_ms) }
+    }
+
     /// Takes a permit back with how its call ended. `random` is in [0, 1).
     pub fn end(&mut self, permit: Permit, ending: Ending, now_ms: u64, random: f64) {
         let now = self.tick(now_ms);
@@ -370,6 +376,17 @@ mod tests {
         // Too late: it neither closes nor opens.
         breaker.end(lost, Ending::Failed, 2_152, 0.0);
         assert_eq!(breaker.phase(2_152), Phase::HalfOpen);
+    }
+
+    #[test]
+    fn another_form_of_a_call_does_not_go_around() {
+        let mut breaker = Breaker::new(CONFIG);
+        let early = breaker.permit(0, 150).unwrap();
+        assert_eq!(breaker.renew(early, 1, 150), Ok(early));
+        for _ in 0..5 {
+            call(&mut breaker, Ending::Failed, 1);
+        }
+        assert!(breaker.renew(early, 2, 150).is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 /// How long after its deadline a call counts as under way, in milliseconds: a late timer may still bring it.
 const LATE_MS: u64 = 1_000;
 
-/// How long after its deadline a ticket is still good, in milliseconds.
+/// How long after its deadline, or after a leap of the clock past that, a ticket is still good, in milliseconds.
 const GRACE_MS: u64 = 30_000;
 
 /// A table of what waits for a reply.
@@ -67,13 +67,14 @@ impl<T> Inflight<T> {
                 }
                 if let Some(pending) = self.waiting.remove(&ticket) {
                     self.overdue.insert(ticket, pending);
-                    self.by_grace.push_back((deadline, ticket));
+                    // Not from the deadline: a clock that leaps past both would drop a call that is coming back.
+                    self.by_grace.push_back((now_ms.saturating_sub(LATE_MS), ticket));
                 }
             }
             self.by_deadline.pop_front();
         }
-        while let Some(&(deadline, ticket)) = self.by_grace.front() {
-            if deadline.saturating_add(GRACE_MS) > now_ms {
+        while let Some(&(late, ticket)) = self.by_grace.front() {
+            if late.saturating_add(GRACE_MS) > now_ms {
                 break;
             }
             self.overdue.remove(&ticket);
@@ -101,6 +102,14 @@ mod tests {
         assert_eq!(table.under_way(1_149), 1);
         assert_eq!(table.under_way(1_150), 0);
         assert_eq!(table.take(ticket), Some("a"), "a late reply is still read");
+    }
+
+    #[test]
+    fn a_clock_that_leaps_drops_no_call_that_is_under_way() {
+        let mut table = Inflight::default();
+        let ticket = table.add("a", 0, 150);
+        table.add("b", 1_785_432_000_000, 1_785_432_000_150);
+        assert_eq!(table.take(ticket), Some("a"));
     }
 
     #[test]

@@ -53,7 +53,7 @@ export function route(path, limits, fields = {}) {
 }
 
 /** A breaker that stays out of the way of tests that are not about it: what it would need to open never comes. */
-const CALM_BREAKER = { window: '10ms', min_calls: 1000, open: '10ms', max_open: '10ms', long_open: '10ms' };
+export const CALM_BREAKER = { window: '10ms', min_calls: 1000, open: '10ms', max_open: '10ms', long_open: '10ms' };
 
 /**
  * A policy that says the tier, and whose store may take as long as a busy machine needs.

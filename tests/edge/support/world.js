@@ -18,6 +18,7 @@ export const ADMIN_TOKEN = 'admin-token-for-tests';
  * @typedef {object} Edge a gateway that runs
  * @property {string} url
  * @property {number} port
+ * @property {number} pid
  * @property {() => Record<string, any>[]} log its log so far, parsed
  * @property {() => string} logText
  * @property {(event: string) => Promise<Record<string, any>[]>} logged waits until the event is in the log
@@ -32,6 +33,7 @@ function edgeOf(workerd) {
   return {
     url: workerd.url,
     port: workerd.port,
+    pid: workerd.pid,
     log,
     logText: () => workerd.log().join('\n'),
     async logged(event) {
@@ -78,8 +80,9 @@ export function useWorld({ dialect } = {}) {
      * @param {unknown} policy
      * @param {Record<string, unknown>} [vars] bindings beside the usual; undefined takes one away
      * @param {Record<string, string>} [services] service bindings: name to `host:port`
+     * @param {import('../../../dev/workerd.js').Options} [options] more of workerd's
      */
-    async gateway(policy, vars = {}, services = {}) {
+    async gateway(policy, vars = {}, services = {}, options = {}) {
       const usual = {
         UPSTASH_REDIS_REST_URL: world.store.url,
         UPSTASH_REDIS_REST_TOKEN: world.store.token,
@@ -88,7 +91,7 @@ export function useWorld({ dialect } = {}) {
         POLICY: policy,
       };
       const set = Object.entries({ ...usual, ...vars }).filter(([, value]) => value !== undefined);
-      const workerd = await startWorkerd({ vars: Object.fromEntries(set), services });
+      const workerd = await startWorkerd({ ...options, vars: Object.fromEntries(set), services });
       running.push(workerd);
       return edgeOf(workerd);
     },
