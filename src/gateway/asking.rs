@@ -10,7 +10,7 @@ use super::prepared::Prepared;
 use super::{Gateway, admit::Admission, log, problem, settle};
 use crate::limit::Verdict;
 use crate::policy::{Dialect, OnStoreError};
-use crate::store::breaker::{Ending, Permit, Phase};
+use crate::store::breaker::Permit;
 use crate::store::error::Retry;
 use crate::store::{Answered, Ask, ChargeId, Class, Form, Said, ScriptCall, StoreError, call, reply, script};
 
@@ -62,28 +62,6 @@ pub(super) struct Pending {
 pub(super) struct Located {
     asks: Vec<Ask>,
     purpose: Purpose,
-}
-
-/// Whether the store fails, as the log has it.
-#[derive(Debug, Default)]
-pub(super) struct Health {
-    failing: bool,
-    last_failure_ms: u64,
-}
-
-/// What the log says only once is counted here.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Calls made to the store, retries included.
-    pub calls: u64,
-    /// Calls made once more.
-    pub retries: u64,
-    /// Failures by class, in the order of [`CLASSES`](crate::store::error::CLASSES).
-    pub failures: [u64; 10],
-    /// Requests that the open breaker kept from the store.
-    pub breaker: u64,
-    /// Requests that the bulkhead kept from the store.
-    pub bulkhead: u64,
 }
 
 impl Gateway {
@@ -204,16 +182,6 @@ impl Gateway {
         };
         let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(&asks);
         self.finish(outcome, purpose, now_ms)
-    }
-
-    /// What was counted since the gateway was made.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Where the breaker stands.
-    pub fn breaker_phase(&self, now_ms: u64) -> Phase {
-        self.breaker.phase(now_ms)
     }
 
     fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
@@ -359,38 +327,5 @@ impl Gateway {
     /// When asking again may find the store better, in milliseconds.
     fn retry_ms(&self, now_ms: u64) -> u64 {
         self.breaker.opens_in_ms(now_ms).max(SOONEST_RETRY_MS)
-    }
-
-    fn answered(&mut self, permit: Permit, took_ms: u64, now_ms: u64, random: f64) {
-        let before = self.breaker.phase(now_ms);
-        self.breaker.end(permit, Ending::Answered(took_ms), now_ms, random);
-        let phase = self.breaker.phase(now_ms);
-        if before != Phase::Open && phase == Phase::Open {
-            self.begin_failing(now_ms, log::store_slow);
-        }
-        if !self.health.failing || phase != Phase::Closed {
-            return;
-        }
-        // Well again: the breaker has just closed, or it never opened and a whole window went by without a failure.
-        let quiet_ms = now_ms.saturating_sub(self.health.last_failure_ms);
-        if before != Phase::Closed || quiet_ms >= self.policy.store.breaker.window_ms {
-            self.health.failing = false;
-            self.log.push(log::store_recovered());
-        }
-    }
-
-    fn note_failure(&mut self, error: &StoreError, now_ms: u64) {
-        if let Some(count) = self.counters.failures.get_mut(error.class.index()) {
-            *count = count.saturating_add(1);
-        }
-        self.begin_failing(now_ms, || log::store_failing(error));
-    }
-
-    fn begin_failing(&mut self, now_ms: u64, line: impl FnOnce() -> String) {
-        self.health.last_failure_ms = now_ms;
-        if !self.health.failing {
-            self.health.failing = true;
-            self.log.push(line());
-        }
     }
 }

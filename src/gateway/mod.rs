@@ -10,6 +10,7 @@ pub mod asking;
 pub mod check_api;
 pub mod cost;
 pub mod headers;
+pub mod health;
 pub mod log;
 pub mod outcome;
 pub mod prepared;
@@ -21,11 +22,13 @@ pub mod settle;
 use std::collections::HashMap;
 
 pub use answer::{Answer, Call, Forward, Location, Step};
-pub use asking::{Counters, Reply};
+pub use asking::Reply;
+pub use health::Counters;
 pub use settings::Bindings;
 
 use admit::CostSource;
-use asking::{Health, Located, Pending, Purpose};
+use asking::{Located, Pending, Purpose};
+use health::Health;
 use outcome::Outcome;
 use prepared::Prepared;
 use secret::Secret;
