@@ -266,11 +266,9 @@ impl Gateway {
             && let Some((permit, delay_ms)) = self.may_retry(pending.deadline_ms, now_ms, random)
         {
             self.counters.retries = self.counters.retries.saturating_add(1);
-            return self.ask(
-                Pending { permit, retried: true, asked_ms: now_ms, ..pending },
-                now_ms,
-                delay_ms,
-            );
+            // The store is told the time at which the call will be made.
+            let asked_ms = now_ms.saturating_add(delay_ms);
+            return self.ask(Pending { permit, retried: true, asked_ms, ..pending }, now_ms, delay_ms);
         }
         self.without_store(pending.asks, pending.purpose, now_ms)
     }

@@ -199,7 +199,7 @@ describe('half-open', () => {
 });
 
 describe('the bulkhead', () => {
-  test('max_in_flight = 2: the third is answered by its policy while two wait', async () => {
+  test('max_in_flight = 2: the third is answered by its policy while two wait', { timeout: 30_000 }, async () => {
     const edge = await world.gateway(withBreaker({ min_calls: 1000 }, { max_in_flight: 2, timeout: '2s' }));
     world.store.faults.always(FAULTS.stall);
     let waiting = 2;

@@ -122,7 +122,7 @@ describe('a limiter that does not answer: the isolate’s share decides', () => 
     ['answers after the deadline', '192.0.2.6'],
     ['answers something else', '192.0.2.7'],
   ]) {
-    test(what, async () => byTable(await gateway(), ip));
+    test(what, { timeout: 30_000 }, async () => byTable(await gateway(), ip));
   }
 
   test('is not there', async () => byTable(await gateway('MISSING'), '192.0.2.1'));
@@ -132,7 +132,7 @@ describe('a limiter that does not answer: the isolate’s share decides', () => 
     await byTable(await gateway('ODD', {}, { ODD: { limit: 5 } }), '192.0.2.1');
   });
 
-  test('never answers for two limits: one deadline for both', async () => {
+  test('never answers for two limits: one deadline for both', { timeout: 30_000 }, async () => {
     const edge = await gateway();
     const began = performance.now();
     const replies = await many(4, () => edge.send('/both', { ip: '192.0.2.5' }));

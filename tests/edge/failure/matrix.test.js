@@ -16,6 +16,9 @@ import { ANSWERS, SLOW, TEXTS } from './rows.js';
 const world = useWorld();
 const KINDS = /** @type {const} */ (['open', 'closed', 'degraded']);
 
+/** For tests that would wait for ever if a deadline did not hold. */
+const HANGS = { timeout: 30_000 };
+
 /** Each policy under its own path; every failed call may be made once more as far as its class allows it. */
 const byFailure = (store = {}) =>
   policy(
@@ -68,7 +71,7 @@ describe('each answer of the store, each policy', () => {
     for (const row of ANSWERS) for (const kind of KINDS) await holds(edge, row, kind);
   });
 
-  test('what outlasts the deadline', async () => {
+  test('what outlasts the deadline', HANGS, async () => {
     const edge = await world.gateway(byFailure({ timeout: '150ms' }));
     for (const row of SLOW) for (const kind of KINDS) await holds(edge, row, kind);
   });
@@ -193,7 +196,7 @@ describe('one more call', () => {
     }
   });
 
-  test('not beyond the deadline, charge id or not', async () => {
+  test('not beyond the deadline, charge id or not', HANGS, async () => {
     const edge = await world.gateway(byFailure({ timeout: '150ms', exactly_once: true }));
     for (const row of SLOW) {
       const ip = nextIp();

@@ -15,7 +15,8 @@ impl World {
         let timeout_ms = settings.timeout_ms;
         let isolate = &mut self.isolates[self.scenario.plans[request].isolate];
         let live = &mut self.live[request];
-        assert!(command.now_ms.is_none_or(|told| told == now_ms), "asked with another moment's clock");
+        let made_ms = now_ms + call.delay_ms;
+        assert!(command.now_ms.is_none_or(|told| told == made_ms), "asked with another moment's clock");
         assert_eq!(command.now_ms.is_none(), settings.store_clock);
         match cause {
             Cause::Received => {
