@@ -1,5 +1,5 @@
 //! HTTP: from a request to the next step, and from the store's reply to the answer. The state machine is plain
-//! data and time is an argument; `lib.rs` and `edge/` do what its steps say.
+//! data and time is an argument; `entry.rs` and `edge/` do what its steps say.
 //!
 //! A request walks through here once: [`Gateway::receive`] finds its route and limits, `asking` settles them or asks
 //! the store, and [`Gateway::conclude`] reads the reply.

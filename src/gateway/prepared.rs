@@ -71,8 +71,6 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
             Allowance::Limited(quota, call::arguments(&quota, limit.shadow).into())
         }
     };
-    // The stem holds algorithm and window only, which all plans of a limit share.
-    let any = Quota { algorithm: limit.algorithm, limit: 1, burst: 1, window_ms: limit.window_ms };
     let store = &policy.store;
     let exempt = limit.exempt.values.iter().filter_map(|(part, value)| {
         let text = match value {
@@ -85,7 +83,13 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         quota: allowance(limit.quota),
         plans: limit.plans.iter().map(|(name, quota)| (name.clone(), allowance(*quota))).collect(),
         key_group,
-        state_stem: key::state_stem(&store.prefix, store.cluster, &limit.name, &any),
+        state_stem: key::state_stem(
+            &store.prefix,
+            store.cluster,
+            &limit.name,
+            limit.algorithm,
+            limit.window_ms,
+        ),
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
         exempt: exempt.collect(),
         limit: limit.clone(),

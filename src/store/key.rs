@@ -4,7 +4,6 @@
 //! Limit and burst are not in the name, since a change of either keeps what was used; algorithm and window are,
 //! since a change of those starts a new counter.
 
-use crate::limit::Quota;
 use crate::policy::{Algorithm, duration};
 
 /// Version of the layout of keys and values; another version never reads this one's.
@@ -26,8 +25,8 @@ pub fn letter(algorithm: Algorithm) -> char {
 }
 
 /// What the key of any subject's state in one limit begins with.
-pub fn state_stem(prefix: &str, cluster: bool, limit: &str, quota: &Quota) -> String {
-    let what = format!("{}{}", letter(quota.algorithm), duration::to_text(quota.window_ms));
+pub fn state_stem(prefix: &str, cluster: bool, limit: &str, algorithm: Algorithm, window_ms: u64) -> String {
+    let what = format!("{}{}", letter(algorithm), duration::to_text(window_ms));
     stem(prefix, cluster, limit, &what)
 }
 

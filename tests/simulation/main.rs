@@ -19,6 +19,9 @@
     reason = "a test may fail"
 )]
 
+#[path = "../support/random.rs"]
+mod generator;
+
 mod breaker;
 mod clock;
 mod command;
