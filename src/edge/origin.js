@@ -1,5 +1,7 @@
 // Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
 
+import { appendFields } from './fields.js';
+
 const VIA = '1.1 sluicegate';
 
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
@@ -9,7 +11,7 @@ const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', '
  * @typedef {object} Forward
  * @property {string} origin `http(s)://…` without a trailing slash, or `binding:NAME`
  * @property {number} timeoutMs for the response head; 0 waits as long as the platform does
- * @property {[string, string][]} headers to append to the answer
+ * @property {string} fields to append to the answer, a line each
  */
 
 /**
@@ -28,7 +30,7 @@ export async function toOrigin(request, forward, env) {
       }, forward.timeoutMs)
     : null;
   try {
-    return finish(await send(request, forward.origin, env, timer === null ? null : abort.signal), forward.headers);
+    return finish(await send(request, forward.origin, env, timer === null ? null : abort.signal), forward.fields);
   } catch {
     return late ? 504 : 502;
   } finally {
@@ -72,13 +74,13 @@ function send(request, origin, env, signal) {
  * The origin's answer with our fields appended. A switch to another protocol is passed as it is.
  *
  * @param {Response} response
- * @param {[string, string][]} fields
+ * @param {string} fields
  */
 function finish(response, fields) {
   if (response.status === 101 || response.webSocket) return response;
   const answer = new Response(response.body, response);
   stripHopByHop(answer.headers);
-  for (const [name, value] of fields) answer.headers.append(name, value);
+  appendFields(answer.headers, fields);
   return answer;
 }
 

@@ -10,42 +10,29 @@ const LONGEST_REPLY = 65_536;
  * @property {number} retryAfter seconds that a throttling store asked for; 0 where it did not
  */
 
-/** @type {(body: string) => Reply} */
-const none = (body) => ({ status: 0, body, retryAfter: 0 });
-
 /**
  * @param {string} url
- * @param {Record<string, string>} headers
+ * @param {Headers} headers
  * @param {string} body the command array
  * @param {number} timeoutMs over connect, headers and body
  * @returns {Promise<Reply>} never rejects
  */
-export function ask(url, headers, body, timeoutMs) {
-  return new Promise((resolve) => {
-    const abort = new AbortController();
-    /** @param {Reply} reply */
-    const settle = (reply) => {
-      clearTimeout(timer);
-      resolve(reply);
-    };
-    const timer = setTimeout(() => {
-      resolve(none('deadline'));
-      abort.abort();
-    }, timeoutMs);
-    fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal: abort.signal })
-      .then(async (response) => {
-        const status = response.status;
-        const retryAfter = status === 429 ? seconds(response.headers.get('retry-after')) : 0;
-        if (Number(response.headers.get('content-length')) > LONGEST_REPLY) {
-          settle({ status, body: '', retryAfter });
-          abort.abort();
-          return;
-        }
-        settle({ status, body: await response.text(), retryAfter });
-      })
-      // What the platform says of a lost connection may name the store's host.
-      .catch(() => settle(none('connection')));
-  });
+export async function ask(url, headers, body, timeoutMs) {
+  try {
+    const signal = AbortSignal.timeout(timeoutMs);
+    const response = await fetch(url, { method: 'POST', headers, body, redirect: 'manual', signal });
+    const status = response.status;
+    const retryAfter = status === 429 ? seconds(response.headers.get('retry-after')) : 0;
+    if (Number(response.headers.get('content-length')) > LONGEST_REPLY) {
+      response.body?.cancel().catch(() => {});
+      return { status, body: '', retryAfter };
+    }
+    return { status, body: await response.text(), retryAfter };
+  } catch (error) {
+    // What the platform says of a lost connection may name the store's host.
+    const late = error instanceof Error && error.name === 'TimeoutError';
+    return { status: 0, body: late ? 'deadline' : 'connection', retryAfter: 0 };
+  }
 }
 
 /**

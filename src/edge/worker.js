@@ -2,6 +2,7 @@
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
 import { core, restart } from './core.js';
+import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { ask } from './store.js';
@@ -9,7 +10,7 @@ import { ask } from './store.js';
 /**
  * @typedef {object} Store
  * @property {string} url
- * @property {Record<string, string>} headers
+ * @property {Headers} headers
  */
 
 /** @type {Record<string, unknown> | undefined} The bindings that the core is configured for. */
@@ -65,17 +66,14 @@ async function follow(step, request, env) {
       case 'forward': {
         const [origin, behind] = cut(rest);
         const [timeout, fields] = cut(behind);
-        const forward = { origin, timeoutMs: Number(timeout), headers: headerLines(fields) };
-        const result = await toOrigin(request, forward, env);
-        return result instanceof Response
-          ? result
-          : answer(core.origin_failed(result), request.method, forward.headers);
+        const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env);
+        return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
       }
       case 'body':
         step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
         break;
       default:
-        return answer(step, request.method, []);
+        return answer(step, request.method, '');
     }
   }
 }
@@ -83,12 +81,14 @@ async function follow(step, request, env) {
 /**
  * @param {string} step `answer LF status LF (name: value LF)* LF body`
  * @param {string} method
- * @param {[string, string][]} fields to append
+ * @param {string} fields to append, a line each
  */
 function answer(step, method, fields) {
   const [status, rest] = cut(cut(step)[1]);
   const end = rest.startsWith('\n') ? 0 : rest.indexOf('\n\n') + 1;
-  const headers = [...headerLines(rest.slice(0, end)), ...fields];
+  const headers = new Headers();
+  appendFields(headers, rest.slice(0, end));
+  appendFields(headers, fields);
   return new Response(method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
 }
 
@@ -99,20 +99,6 @@ function answer(step, method, fields) {
 function cut(text) {
   const at = text.indexOf('\n');
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-/**
- * @param {string} text
- * @returns {[string, string][]}
- */
-function headerLines(text) {
-  /** @type {[string, string][]} */
-  const lines = [];
-  for (const line of text.split('\n')) {
-    const colon = line.indexOf(': ');
-    if (colon > 0) lines.push([line.slice(0, colon), line.slice(colon + 2)]);
-  }
-  return lines;
 }
 
 /**
@@ -140,7 +126,7 @@ function configure(env) {
   const url = textOf(env.UPSTASH_REDIS_REST_URL)?.trim();
   const token = textOf(env.UPSTASH_REDIS_REST_TOKEN);
   store = url
-    ? { url, headers: { authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' } }
+    ? { url, headers: new Headers({ authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' }) }
     : undefined;
   /** @type {Record<string, string>} */
   const texts = {};
