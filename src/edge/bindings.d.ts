@@ -4,6 +4,8 @@ declare module '#core' {
   export function initSync(options: { module: WebAssembly.Module }): void;
   export function __wbg_reset_state(): void;
   export function configure(bindings: string): void;
+  export function reload(found: string | undefined, nowMs: number): void;
+  export function reload_failed(why: string): void;
   export function receive(request: Request, method: string, url: string, nowMs: number, random: number): string;
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;

@@ -5,6 +5,7 @@ import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
+import { watch } from './reload.js';
 import { ask } from './store.js';
 
 /**
@@ -17,17 +18,24 @@ import { ask } from './store.js';
 let configured;
 /** @type {Store | undefined} */
 let store;
+/** @type {ReturnType<typeof watch> | undefined} Where POLICY_KV is bound. */
+let policyKv;
 
 export default {
   /**
    * @param {Request} request
    * @param {Record<string, unknown>} env
+   * @param {ExecutionContext} ctx
    * @returns {Promise<Response>}
    */
-  async fetch(request, env) {
+  async fetch(request, env, ctx) {
     try {
       if (configured !== env) configure(env);
-      return await follow(core.receive(request, request.method, request.url, Date.now(), Math.random()), request, env);
+      const step = core.receive(request, request.method, request.url, Date.now(), Math.random());
+      const response = await follow(step, request, env);
+      const reading = policyKv?.due(Date.now());
+      if (reading) ctx.waitUntil(reading.catch(fault));
+      return response;
     } catch (error) {
       return fault(error);
     }
@@ -144,6 +152,7 @@ function configure(env) {
       texts,
     }),
   );
+  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS) : undefined;
   configured = env;
 }
 

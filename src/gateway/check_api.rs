@@ -87,7 +87,7 @@ impl Gateway {
     pub(super) fn own(&self, request: &Request<'_>, canonical: &str) -> Step {
         let call = canonical.strip_prefix(OWN).unwrap_or_default();
         if call == "health" {
-            return Step::Answer(Answer::json(200, r#"{"status":"ok"}"#.to_owned()));
+            return Step::Answer(self.healthy());
         }
         let Some(admin) = &self.admin else {
             return Step::Answer(problem::plain(
@@ -153,7 +153,7 @@ impl Gateway {
     ) -> Result<admit::Admission, Answer> {
         let mut chosen = Vec::with_capacity(names.len());
         for name in names {
-            match self.by_name.get(name) {
+            match self.rules.by_name.get(name) {
                 Some(index) if chosen.contains(index) => return Err(bad("a limit is named twice")),
                 Some(index) => chosen.push(*index),
                 None => {
@@ -161,8 +161,9 @@ impl Gateway {
                 }
             }
         }
-        let given = Given::read(subject, self.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
-        admit::admit(&self.limits, &chosen, &given, costs, &self.digester)
+        let given =
+            Given::read(subject, self.rules.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
+        admit::admit(&self.rules.limits, &chosen, &given, costs, &self.digester)
     }
 
     fn by_request(
@@ -174,7 +175,7 @@ impl Gateway {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let Some(matched) = self.policy.router.match_route(method, &host, &path) else {
+        let Some(matched) = self.rules.policy.router.match_route(method, &host, &path) else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
@@ -187,10 +188,10 @@ impl Gateway {
             route: &matched.route.name,
             params: matched.params,
             platform: &platform,
-            client_ip: &self.policy.gateway.client_ip,
-            ipv6_prefix: self.policy.gateway.ipv6_prefix,
+            client_ip: &self.rules.policy.gateway.client_ip,
+            ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
         };
-        admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)
     }
 }
 

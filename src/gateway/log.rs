@@ -72,3 +72,24 @@ pub fn bad_policy(errors: &[PolicyError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     json!({ "event": "bad-policy", "errors": errors }).to_string()
 }
+
+/// Another policy is in force.
+pub fn reloaded(source: &str, digest: &str, before: Option<&str>) -> String {
+    json!({ "event": "policy-reloaded", "source": source, "digest": digest, "before": before }).to_string()
+}
+
+/// A policy that came while the isolate runs is wrong; `in_force` is the digest of the one that stays.
+pub fn bad_reload(source: &str, errors: &[PolicyError], in_force: Option<&str>) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    json!({ "event": "bad-policy", "source": source, "errors": errors, "in_force": in_force }).to_string()
+}
+
+/// The namespace begins to fail; the policy in force stays.
+pub fn policy_unreadable(why: &str) -> String {
+    json!({ "event": "policy-unreadable", "source": "POLICY_KV", "reason": why }).to_string()
+}
+
+/// The namespace answers again.
+pub fn policy_readable() -> String {
+    json!({ "event": "policy-readable", "source": "POLICY_KV" }).to_string()
+}

@@ -108,9 +108,9 @@ pub fn origin_failed(status: u16) -> Answer {
 }
 
 /// The answer to any request under a policy that is wrong; only the health check says why.
-pub fn bad_policy(errors: &str, url: &str) -> Answer {
+pub fn bad_policy<'a>(errors: impl Iterator<Item = &'a String>, url: &str) -> Answer {
     if crate::subject::request::split_url(url).path == "/.sluicegate/health" {
-        let errors: Vec<&str> = errors.lines().collect();
+        let errors: Vec<&String> = errors.collect();
         let body = serde_json::json!({ "status": "bad-policy", "errors": errors }).to_string();
         return Answer::json(503, body);
     }

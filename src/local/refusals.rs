@@ -91,7 +91,7 @@ mod tests {
     const QUOTA: Quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 60_000 };
 
     fn key(subject: &str) -> Key {
-        Key { limit: 0, subject: subject.into() }
+        Key { stem: "limit".into(), subject: subject.into() }
     }
 
     fn refused(ms: u64) -> Verdict {
