@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::admin::Body;
 use super::admit::{self, CostSource};
 use super::answer::{Answer, Step};
 use super::asking::Purpose;
@@ -83,34 +84,34 @@ pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
 
 impl Gateway {
     /// A request for one of our own paths: never limited, never forwarded.
-    pub(super) fn own(&self, request: &Request<'_>, canonical: &str) -> Step {
+    pub(super) fn own(&mut self, request: &Request<'_>, canonical: &str, now_ms: u64) -> Step {
         let call = canonical.strip_prefix(OWN).unwrap_or_default();
         if call == "health" {
             return Step::Answer(Answer::json(200, r#"{"status":"ok"}"#.to_owned()));
         }
-        let Some(admin) = &self.admin else {
-            return Step::Answer(problem::plain(
-                404,
-                "Not found",
-                "the admin API is off: ADMIN_TOKEN is not set",
-            ));
-        };
-        let authorization = request.platform.header("authorization");
-        let token = authorization.as_deref().and_then(bearer);
-        if !token.is_some_and(|token| admin.is(token)) {
-            let mut answer = problem::plain(401, "Unauthorized", "the admin API wants its bearer token");
-            answer.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+        if let Err(answer) = self.authorized(request) {
             return Step::Answer(answer);
         }
         match (call, request.method) {
             ("v1/check", "POST") => Step::Body(LONGEST_BODY),
-            ("v1/check", _) => {
-                let mut answer = problem::plain(405, "Method not allowed", "check takes POST");
-                answer.headers.push(("Allow", "POST".to_owned()));
-                Step::Answer(answer)
-            }
-            _ => Step::Answer(problem::plain(404, "Not found", "the admin API has no such call")),
+            ("v1/check", _) => Step::Answer(problem::method_not_allowed("check", "POST")),
+            _ => self.admin(request, Body::NotRead, now_ms),
         }
+    }
+
+    /// Whether a call carries the API's token; the answer where it does not.
+    pub(super) fn authorized(&self, request: &Request<'_>) -> Result<(), Answer> {
+        let Some(admin) = &self.admin else {
+            return Err(problem::plain(404, "Not found", "the admin API is off: ADMIN_TOKEN is not set"));
+        };
+        let authorization = request.platform.header("authorization");
+        let token = authorization.as_deref().and_then(bearer);
+        if token.is_some_and(|token| admin.is(token)) {
+            return Ok(());
+        }
+        let mut answer = problem::plain(401, "Unauthorized", "the admin API wants its bearer token");
+        answer.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+        Err(answer)
     }
 
     /// Decides what the body of a `POST check` asks. The entry hands it over after [`Step::Body`]; `None` is a body

@@ -4,7 +4,9 @@
 //! A request walks through here once: [`Gateway::receive`] finds its route and limits, `asking` settles them or asks
 //! the store, and [`Gateway::conclude`] reads the reply.
 
+mod admin;
 pub mod admit;
+pub mod analytics;
 pub mod answer;
 pub mod asking;
 pub mod check_api;
@@ -12,10 +14,14 @@ pub mod cost;
 pub mod given;
 pub mod headers;
 pub mod health;
+pub mod latency;
 pub mod log;
+pub mod metrics;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+mod record;
+pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
@@ -31,8 +37,10 @@ pub use settings::Bindings;
 use admit::CostSource;
 use asking::{Located, Pending, Purpose};
 use health::Health;
+use metrics::Metrics;
 use outcome::Outcome;
 use prepared::Prepared;
+use sampling::Sampler;
 use secret::Secret;
 
 use crate::local::{Refusals, Table};
@@ -78,6 +86,10 @@ pub struct Gateway {
     refusals: Refusals,
     health: Health,
     counters: Counters,
+    metrics: Metrics,
+    sampler: Sampler,
+    analytics: bool,
+    points: Vec<String>,
     log: Vec<String>,
 }
 
@@ -114,6 +126,10 @@ impl Gateway {
             refusals: Refusals::new(policy.store.remember_ms),
             health: Health::default(),
             counters: Counters::default(),
+            metrics: Metrics::new(limits.len()),
+            sampler: Sampler::default(),
+            analytics: bindings.analytics,
+            points: Vec::new(),
             log: Vec::new(),
             limits,
             policy,
@@ -138,10 +154,12 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        self.metrics.request(now_ms, random);
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
-        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
-            return self.own(request, &canonical);
+        // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
+        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') || url.path.starts_with(OWN) {
+            return self.own(request, &canonical, now_ms);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
             let detail = "the request has been through this gateway already: its origin leads back here";
@@ -151,7 +169,7 @@ impl Gateway {
         let Some(matched) = self.policy.router.match_route(request.method, &host, &canonical) else {
             return self.unmatched();
         };
-        let route = matched.route;
+        let (index, route) = (matched.index, matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
             return self.forward(origin, Vec::new());
@@ -172,7 +190,7 @@ impl Gateway {
             Ok(admission) => {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
+                self.decide(admission, charge, Purpose::Proxy { route: index, origin }, now_ms)
             }
         }
     }
@@ -186,12 +204,16 @@ impl Gateway {
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        if !outcome.allowed() {
-            self.log.push(log::refusal(&outcome, &self.limits, &self.digester));
-        }
         let origin = match purpose {
-            Purpose::Check => return Step::Answer(check_api::answer(&outcome, &self.limits)),
-            Purpose::Proxy(origin) => origin,
+            Purpose::Admin(call) => return self.peeked(&call, &outcome),
+            Purpose::Check => {
+                self.record(&outcome, None, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.limits));
+            }
+            Purpose::Proxy { route, origin } => {
+                self.record(&outcome, Some(route), now_ms);
+                origin
+            }
         };
         let gateway = &self.policy.gateway;
         let headers = headers::of(&outcome, &self.limits, &gateway.headers, gateway.tier_header, now_ms);
