@@ -91,6 +91,19 @@ pub fn check(body: Option<String>, now_ms: f64, random: f64) -> String {
     step(|gateway| gateway.check(body.as_deref(), now_ms as u64, random), "")
 }
 
+/// Brings the body of a call to the admin API with its request; none was too long.
+#[wasm_bindgen]
+pub fn admin_body(request: &JsValue, method: &str, url: &str, body: Option<String>, now_ms: f64) -> String {
+    let request = Request { method, url, platform: &Incoming(request) };
+    step(|gateway| gateway.admin_body(&request, body.as_deref(), now_ms as u64), url)
+}
+
+/// The data points of the decisions since the last call, a line each.
+#[wasm_bindgen]
+pub fn take_points() -> String {
+    ISOLATE.with_borrow_mut(|isolate| isolate.as_mut().map(Isolate::take_points).unwrap_or_default())
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {

@@ -10,6 +10,8 @@ declare module '#core' {
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;
+  export function admin_body(request: Request, method: string, url: string, body: string | undefined, nowMs: number): string;
+  export function take_points(): string;
   export function origin_failed(status: number): string;
 }
 

@@ -1,6 +1,7 @@
 // The Worker: does what the core's steps say. All decisions are the core's; the request, its body and every promise
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
+import { pointsTo } from './analytics.js';
 import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
@@ -20,6 +21,8 @@ let configured;
 let store;
 /** @type {ReturnType<typeof watch> | undefined} Where POLICY_KV is bound. */
 let policyKv;
+/** @type {((points: string) => void) | undefined} Writes data points, where Analytics Engine is bound. */
+let analytics;
 
 export default {
   /**
@@ -52,6 +55,7 @@ export default {
  */
 async function follow(step, request, env) {
   for (;;) {
+    if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
     switch (kind) {
       case 'store': {
@@ -80,6 +84,11 @@ async function follow(step, request, env) {
       case 'body':
         step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
         break;
+      case 'admin-body': {
+        const body = await boundedText(request, Number(rest));
+        step = core.admin_body(request, request.method, request.url, body, Date.now());
+        break;
+      }
       default:
         return answer(step, request.method, '');
     }
@@ -136,6 +145,7 @@ function configure(env) {
   store = url
     ? { url, headers: new Headers({ authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' }) }
     : undefined;
+  analytics = pointsTo(env.ANALYTICS);
   /** @type {Record<string, string>} */
   const texts = {};
   for (const [name, value] of Object.entries(env)) {
@@ -149,6 +159,7 @@ function configure(env) {
       policy: env.POLICY,
       admin_token: textOf(env.ADMIN_TOKEN),
       key_secret: textOf(env.KEY_SECRET),
+      analytics: analytics !== undefined,
       texts,
     }),
   );

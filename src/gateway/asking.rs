@@ -10,7 +10,7 @@ use super::answer::{Call, Location, Step};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
 use super::rules::Rules;
-use super::{Gateway, admit::Admission, log, problem, settle};
+use super::{Gateway, admin, admit::Admission, log, problem, settle};
 use crate::limit::Verdict;
 use crate::policy::{Dialect, OnStoreError};
 use crate::store::breaker::Permit;
@@ -39,10 +39,17 @@ pub enum Reply<'a> {
 /// What a decision is for.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
-    /// A request to forward, to its route's own origin where it has one.
-    Proxy(Option<String>),
+    /// A request to forward.
+    Proxy {
+        /// Index of its route.
+        route: usize,
+        /// The route's own origin, where it has one.
+        origin: Option<String>,
+    },
     /// An answer of the decision API.
     Check,
+    /// A call of the admin API.
+    Admin(Box<admin::Call>),
 }
 
 /// A decision that waits for the store.
@@ -121,6 +128,18 @@ impl Gateway {
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
+        self.send(form, asks, charge, purpose, now_ms)
+    }
+
+    /// Asks the store, where the bulkhead and the breaker let a call through.
+    pub(super) fn send(
+        &mut self,
+        form: Form,
+        asks: Vec<Ask>,
+        charge: Option<ChargeId>,
+        purpose: Purpose,
+        now_ms: u64,
+    ) -> Step {
         if self.inflight.under_way(now_ms) >= self.rules.policy.store.max_in_flight {
             self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
             return self.without_store(asks, purpose, now_ms);
@@ -161,17 +180,23 @@ impl Gateway {
         let (said, retry_after_ms) = match reply {
             Reply::Whole { status, body, retry_after_s } => {
                 let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
-                (reply::read(status, body, &pending.asks), Some(retry_after_ms).filter(|ms| *ms > 0))
+                let said = match &pending.purpose {
+                    Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+                    _ => reply::read(status, body, &pending.asks),
+                };
+                (said, Some(retry_after_ms).filter(|ms| *ms > 0))
             }
             Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
         };
+        let took_ms = now_ms.saturating_sub(pending.asked_ms);
+        self.metrics.latency.note(took_ms);
         match said {
             Ok(said) => {
-                let took_ms = now_ms.saturating_sub(pending.asked_ms);
                 self.answered(pending.permit, took_ms, now_ms, random);
                 match said {
                     Said::Decided(answered) => self.decided(pending, &answered, now_ms),
                     Said::Conflict => Step::Answer(problem::conflict()),
+                    Said::Value(value) => self.told(pending.purpose, &value, now_ms),
                 }
             }
             Err(error) => self.failed(pending, &error, retry_after_ms, now_ms, random),
@@ -221,7 +246,10 @@ impl Gateway {
             asks: &pending.asks,
             charge,
         };
-        let body = call::check_body(&script::CHECK, check, stems);
+        let body = match &pending.purpose {
+            Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            _ => call::check_body(&script::CHECK, check, stems),
+        };
         let deadline_ms = pending.deadline_ms;
         let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
@@ -229,9 +257,12 @@ impl Gateway {
     }
 
     fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
+        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        if matches!(pending.purpose, Purpose::Admin(_)) {
+            return self.finish(outcome, pending.purpose, now_ms);
+        }
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
-        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
         self.feed(&pending.asks, &answered.verdicts, now_ms);
         self.finish(outcome, pending.purpose, pending.asked_ms)
     }
@@ -335,6 +366,9 @@ impl Gateway {
     /// What each limit's policy says when the store cannot.
     fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
         let retry_ms = self.retry_ms(now_ms);
+        if let Purpose::Admin(call) = purpose {
+            return self.unanswered(&call, retry_ms);
+        }
         if let Some(outcome) = settle::closed(&self.rules.limits, &asks, retry_ms) {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }

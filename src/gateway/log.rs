@@ -1,37 +1,52 @@
-//! Log lines: one JSON object each, one a refusal, one a transition. None holds a secret, a store's URL or what a
+//! Log lines: one JSON object each, one a refusal (up to a rate, see `sampling`), one a transition. None holds a secret, a store's URL or what a
 //! client sent: subjects appear as in keys.
 
 use serde_json::json;
 
-use super::outcome::Outcome;
+use super::outcome::{Line, Outcome};
 use super::prepared::Prepared;
 use super::problem::seconds;
 use crate::policy::{KeyPart, PolicyError};
 use crate::store::StoreError;
 use crate::subject::{Digester, NOBODY};
 
-/// A refused request. Addresses stand in keys as they are, but in the log as digests like any other subject.
-pub fn refusal(outcome: &Outcome, limits: &[Prepared], digester: &Digester) -> String {
+/// A refused request, by its route's name; a check has none. `left_out` is how many refusals since the last line had
+/// none of their own.
+pub fn refusal(
+    outcome: &Outcome,
+    limits: &[Prepared],
+    digester: &Digester,
+    route: Option<&str>,
+    left_out: u64,
+) -> String {
     let first = outcome.tightest();
     let prepared = first.and_then(|line| limits.get(line.limit));
-    let subject = first.map(|line| match prepared.map(|prepared| prepared.limit.key.as_slice()) {
+    let mut line = json!({
+        "event": "refused",
+        "route": route,
+        "limit": prepared.map(|prepared| prepared.limit.name.as_str()),
+        "subject": first.map(|line| subject(line, prepared, digester)),
+        "cost": first.map(|line| line.cost),
+        "tier": outcome.tier.word(),
+        "reason": outcome.refused.map(super::outcome::Reason::word),
+        "retry_after": outcome.retry_after_ms.map(seconds),
+    });
+    if let Some(fields) = line.as_object_mut().filter(|_| left_out > 0) {
+        fields.insert("left_out".to_owned(), left_out.into());
+    }
+    line.to_string()
+}
+
+/// A subject as logs and analytics show it. Addresses stand in keys as they are, but here as digests like any other.
+pub fn subject(line: &Line, prepared: Option<&Prepared>, digester: &Digester) -> String {
+    match prepared.map(|prepared| prepared.limit.key.as_slice()) {
         Some([KeyPart::Ip]) if *line.subject != *NOBODY => {
             let mut digest = digester.start();
             digest.part(&KeyPart::Ip, Some(&line.subject));
             digest.finish()
         }
         _ => line.subject.to_string(),
-    });
-    json!({
-        "event": "refused",
-        "limit": prepared.map(|prepared| prepared.limit.name.as_str()),
-        "subject": subject,
-        "cost": first.map(|line| line.cost),
-        "tier": outcome.tier.word(),
-        "reason": outcome.refused.map(super::outcome::Reason::word),
-        "retry_after": outcome.retry_after_ms.map(seconds),
-    })
-    .to_string()
+    }
 }
 
 /// The store begins to fail.

@@ -4,22 +4,31 @@
 //! A request walks through here once: [`Gateway::receive`] finds its route and limits, `asking` settles them or asks
 //! the store, and [`Gateway::conclude`] reads the reply.
 
+mod admin;
 pub mod admit;
+pub mod analytics;
 pub mod answer;
 pub mod asking;
 pub mod check_api;
 pub mod cost;
+pub mod given;
 pub mod headers;
 pub mod health;
+pub mod latency;
 pub mod log;
+pub mod metrics;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+pub mod recent;
+mod record;
 pub mod reload;
 pub mod rules;
+pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod subject_path;
 
 use std::rc::Rc;
 
@@ -32,9 +41,12 @@ pub use settings::Bindings;
 use admit::CostSource;
 use asking::{Located, Pending, Purpose};
 use health::Health;
+use metrics::Metrics;
 use outcome::Outcome;
+use recent::Recent;
 use reload::Reload;
 use rules::{Rules, origin_text};
+use sampling::Sampler;
 use secret::Secret;
 
 use crate::local::{Refusals, Table};
@@ -80,6 +92,11 @@ pub struct Gateway {
     refusals: Refusals,
     health: Health,
     counters: Counters,
+    metrics: Metrics,
+    recent: Recent,
+    sampler: Sampler,
+    analytics: bool,
+    points: Vec<String>,
     log: Vec<String>,
 }
 
@@ -94,7 +111,9 @@ impl Gateway {
         Ok(Self::of(rules, built_in, bindings))
     }
 
-    fn of(rules: Rules, built_in: &str, bindings: &Bindings) -> Self {
+    fn of(mut rules: Rules, built_in: &str, bindings: &Bindings) -> Self {
+        let mut metrics = Metrics::default();
+        metrics.place(&mut rules.limits);
         let policy = &rules.policy;
         let form = bindings.store().map(|url| Form::of(policy.store.dialect, url));
         let mut gateway = Self {
@@ -112,6 +131,11 @@ impl Gateway {
             refusals: Refusals::new(policy.store.remember_ms),
             health: Health::default(),
             counters: Counters::default(),
+            metrics,
+            recent: Recent::default(),
+            sampler: Sampler::default(),
+            analytics: bindings.analytics,
+            points: Vec::new(),
             log: Vec::new(),
             rules: Rc::new(rules),
         };
@@ -135,10 +159,12 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        self.metrics.request(now_ms, random);
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
-        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
-            return self.own(request, &canonical);
+        // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
+        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') || url.path.starts_with(OWN) {
+            return self.own(request, &canonical, now_ms);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
             let detail = "the request has been through this gateway already: its origin leads back here";
@@ -148,7 +174,7 @@ impl Gateway {
         let Some(matched) = self.rules.policy.router.match_route(request.method, &host, &canonical) else {
             return self.unmatched();
         };
-        let route = matched.route;
+        let (index, route) = (matched.index, matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
             return self.forward(origin, Vec::new());
@@ -170,7 +196,7 @@ impl Gateway {
             Ok(admission) => {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
+                self.decide(admission, charge, Purpose::Proxy { route: index, origin }, now_ms)
             }
         }
     }
@@ -184,12 +210,16 @@ impl Gateway {
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        if !outcome.allowed() {
-            self.log.push(log::refusal(&outcome, &self.rules.limits, &self.digester));
-        }
         let origin = match purpose {
-            Purpose::Check => return Step::Answer(check_api::answer(&outcome, &self.rules.limits)),
-            Purpose::Proxy(origin) => origin,
+            Purpose::Admin(call) => return self.peeked(&call, &outcome),
+            Purpose::Check => {
+                self.record(&outcome, None, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
+            }
+            Purpose::Proxy { route, origin } => {
+                self.record(&outcome, Some(route), now_ms);
+                origin
+            }
         };
         let gateway = &self.rules.policy.gateway;
         let headers =

@@ -23,6 +23,8 @@ pub struct Prepared {
     pub state_stem: Rc<str>,
     /// Beginning of every override key.
     pub override_stem: String,
+    /// Where its decisions are counted; a limit of the same name in another policy has the same place.
+    pub counted_at: usize,
     /// Attributes whose value exempts, with the value.
     pub exempt: Vec<(KeyPart, Secret)>,
 }
@@ -92,6 +94,7 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         )
         .into(),
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
+        counted_at: 0,
         exempt: exempt.collect(),
         limit: limit.clone(),
     }

@@ -188,7 +188,7 @@ impl Gateway {
     /// What the isolate counts by itself stays, since it is known by the beginning of the store's key: limit, algorithm
     /// and window. The breaker, the retry budget, calls under way, counters and what the log has said stay, under the
     /// new numbers. Remembered refusals go.
-    fn adopt(&mut self, rules: Rules) {
+    fn adopt(&mut self, mut rules: Rules) {
         let store = &rules.policy.store;
         if store.dialect != self.rules.policy.store.dialect {
             self.form = self.bindings.store().map(|url| Form::of(store.dialect, url));
@@ -198,6 +198,7 @@ impl Gateway {
         self.refusals = Refusals::new(store.remember_ms);
         let stems: Vec<&str> = rules.limits.iter().map(|limit| limit.stems().state).collect();
         self.local.configure(rules.policy.degraded.max_subjects, &stems);
+        self.metrics.place(&mut rules.limits);
         self.rules = Rc::new(rules);
     }
 
@@ -296,6 +297,14 @@ impl Isolate {
                 let errors = broken.errors.iter().chain(&broken.reload.errors);
                 Step::Answer(problem::bad_policy(errors, url))
             }
+        }
+    }
+
+    /// See [`Gateway::take_points`].
+    pub fn take_points(&mut self) -> String {
+        match self {
+            Self::Works(gateway) => gateway.take_points(),
+            Self::Broken(_) => String::new(),
         }
     }
 

@@ -72,6 +72,11 @@ impl Refusals {
         Some(Verdict { reset_ms: known.verdict.reset_ms.saturating_sub(gone), wait, ..known.verdict })
     }
 
+    /// Forgets what is known of one subject.
+    pub fn forget(&mut self, key: &Key) {
+        self.known.pop(key);
+    }
+
     /// How many refusals are held.
     pub fn len(&self) -> usize {
         self.known.len()
