@@ -53,9 +53,9 @@ impl Recent {
 
     fn each(&self, now_ms: u64, count: impl Fn(&Step) -> u32) -> Vec<u32> {
         let last = now_ms / STEP_MS;
-        let first = last.saturating_sub(STEPS as u64).saturating_add(1);
+        let numbers = (0..STEPS as u64).rev().map(|ago| last.checked_sub(ago));
         let steps =
-            (first..=last).map(|number| self.0.get(place(number)).filter(|step| step.number == number));
+            numbers.map(|number| self.0.get(place(number?)).filter(|step| Some(step.number) == number));
         steps.map(|step| step.map_or(0, &count)).collect()
     }
 }
