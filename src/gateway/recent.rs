@@ -61,7 +61,7 @@ impl Recent {
 }
 
 fn place(number: u64) -> usize {
-    (number % STEPS as u64) as usize
+    number.checked_rem(STEPS as u64).unwrap_or(0) as usize
 }
 
 #[cfg(test)]
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_clock_at_zero_or_set_back_shows_nothing_that_is_not_there() {
         let mut recent = Recent::default();
-        assert_eq!(recent.tier(Tier::Store, 0), [0]);
+        assert_eq!(recent.tier(Tier::Store, 0), [0; 60]);
         recent.note(Tier::Store, false, NOW);
         assert_eq!(recent.tier(Tier::Store, NOW - 3_600_000), [0; 60]);
     }
