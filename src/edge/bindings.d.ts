@@ -15,6 +15,11 @@ declare module '#core' {
   export function origin_failed(status: number): string;
 }
 
+declare module '#page' {
+  export const html: string;
+  export const security: string;
+}
+
 declare module '*.wasm' {
   const module: WebAssembly.Module;
   export default module;

@@ -6,6 +6,7 @@ import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
+import { page } from './page.js';
 import { watch } from './reload.js';
 import { ask } from './store.js';
 
@@ -89,6 +90,8 @@ async function follow(step, request, env) {
         step = core.admin_body(request, request.method, request.url, body, Date.now());
         break;
       }
+      case 'page':
+        return page(request.method);
       default:
         return answer(step, request.method, '');
     }

@@ -6,7 +6,6 @@
 
 use std::rc::Rc;
 
-use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::rules::{Rules, in_binding};
@@ -21,21 +20,18 @@ use crate::store::Form;
 const LONGEST: usize = 1_048_576;
 
 /// Where the policy in force was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// Compiled in.
-    #[serde(rename = "built-in")]
     BuiltIn,
     /// The `POLICY` var.
-    #[serde(rename = "POLICY")]
     Var,
     /// The namespace.
-    #[serde(rename = "POLICY_KV")]
     Kv,
 }
 
 /// What became of the reads of the namespace, as the status shows it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone)]
 pub struct Reload {
     /// Where the policy in force was found.
     pub source: Source,
@@ -52,7 +48,6 @@ pub struct Reload {
     /// What is wrong with what the namespace holds; empty where it is right or holds nothing.
     pub errors: Vec<String>,
     /// Digest of the text read last: the same text is not looked at again.
-    #[serde(skip)]
     seen: [u8; 32],
 }
 

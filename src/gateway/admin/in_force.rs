@@ -1,54 +1,50 @@
-//! The part of `status` that says what is in force: the limits' and the routes' own words, and what became of the
-//! namespace that policies are reloaded from.
+//! The part of `status` that says what is in force: the limits' and the routes' own words, what became of the
+//! namespace that policies are reloaded from, and the decisions of the last ten minutes. Written as text, as `status` is.
 
-use serde_json::{Value, json};
+use std::fmt::{Display, Write as _};
 
 use crate::gateway::Gateway;
 use crate::gateway::metrics::TIERS;
-use crate::gateway::recent::{STEP_MS, STEPS};
+use crate::gateway::recent::STEP_MS;
+use crate::gateway::reload::Reload;
 use crate::policy::{Algorithm, Limit, Quota, Route};
 
 impl Gateway {
-    /// `"rules":[…],"routes":[…],"reload":{…},"recent":{…}`: the members of `status` for the page.
+    /// The members `rules`, `routes`, `reload` and `recent`.
     pub(super) fn in_force(&self, now_ms: u64) -> String {
         let policy = &self.rules.policy;
-        let rules: Vec<Value> = policy.limits.iter().map(rule).collect();
-        let routes = policy.router.routes().iter();
-        let routes: Vec<Value> = routes.map(|shown| route(shown, &policy.limits)).collect();
-        let tiers = TIERS.map(|tier| (tier.word().to_owned(), self.recent.tier(tier, now_ms)));
-        let tiers = tiers.into_iter().filter(|(_, counts)| counts.iter().any(|count| *count > 0));
-        let recent = json!({
-            "step_ms": STEP_MS,
-            "steps": STEPS,
-            "now_ms": now_ms,
-            "tiers": tiers.map(|(tier, counts)| (tier, json!(counts))).collect::<serde_json::Map<_, _>>(),
-            "refused": self.recent.refused(now_ms),
-        });
-        let reload = serde_json::to_string(self.reload_state()).unwrap_or_default();
+        let rules = list(policy.limits.iter().map(rule));
+        let routes = list(policy.router.routes().iter().map(|shown| route(shown, &policy.limits)));
+        let tiers = TIERS.iter().map(|tier| (tier.word(), self.recent.tier(*tier, now_ms)));
+        let tiers = tiers.filter(|(_, counts)| counts.iter().any(|count| *count > 0));
+        let tiers: Vec<String> =
+            tiers.map(|(tier, counts)| format!("\"{tier}\":{}", list(counts.into_iter()))).collect();
         format!(
-            "\"rules\":{},\"routes\":{},\"reload\":{reload},\"recent\":{recent}",
-            Value::Array(rules),
-            Value::Array(routes)
+            "\"rules\":{rules},\"routes\":{routes},\"reload\":{},\
+             \"recent\":{{\"step_ms\":{STEP_MS},\"now_ms\":{now_ms},\"tiers\":{{{}}},\"refused\":{}}}",
+            reload(self.reload_state()),
+            tiers.join(","),
+            list(self.recent.refused(now_ms).into_iter()),
         )
     }
 }
 
-fn rule(limit: &Limit) -> Value {
+fn rule(limit: &Limit) -> String {
     let (units, burst) = match limit.quota {
-        Quota::Limited(capacity) => (json!(capacity.limit), json!(capacity.burst)),
-        Quota::Unlimited => (json!("unlimited"), Value::Null),
-        Quota::Blocked => (json!("blocked"), Value::Null),
+        Quota::Limited(capacity) => (capacity.limit.to_string(), capacity.burst.to_string()),
+        Quota::Unlimited => (quoted("unlimited"), "null".to_owned()),
+        Quota::Blocked => (quoted("blocked"), "null".to_owned()),
     };
-    json!({
-        "name": limit.name,
-        "algorithm": algorithm(limit.algorithm),
-        "limit": units,
-        "burst": burst,
-        "window_ms": limit.window_ms,
-        "key": limit.key.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "plans": limit.plans.keys().collect::<Vec<_>>(),
-        "shadow": limit.shadow,
-    })
+    format!(
+        "{{\"name\":{},\"algorithm\":\"{}\",\"limit\":{units},\"burst\":{burst},\"window_ms\":{},\"key\":{},\
+         \"plans\":{},\"shadow\":{}}}",
+        quoted(&limit.name),
+        algorithm(limit.algorithm),
+        limit.window_ms,
+        list(limit.key.iter().map(|part| quoted(&part.to_string()))),
+        list(limit.plans.keys().map(|plan| quoted(plan))),
+        limit.shadow,
+    )
 }
 
 fn algorithm(algorithm: Algorithm) -> &'static str {
@@ -60,13 +56,43 @@ fn algorithm(algorithm: Algorithm) -> &'static str {
     }
 }
 
-fn route(route: &Route, limits: &[Limit]) -> Value {
+fn route(route: &Route, limits: &[Limit]) -> String {
     let names = route.limits.iter().filter_map(|index| limits.get(*index));
-    json!({
-        "name": route.name,
-        "methods": route.methods,
-        "host": route.host,
-        "path": route.path,
-        "limits": names.map(|limit| limit.name.as_str()).collect::<Vec<_>>(),
-    })
+    format!(
+        "{{\"name\":{},\"methods\":{},\"host\":{},\"path\":{},\"limits\":{}}}",
+        quoted(&route.name),
+        list(route.methods.iter().map(|method| quoted(method))),
+        route.host.as_deref().map_or("null".to_owned(), quoted),
+        quoted(&route.path),
+        list(names.map(|limit| quoted(&limit.name))),
+    )
+}
+
+fn reload(reload: &Reload) -> String {
+    format!(
+        "{{\"source\":\"{}\",\"reads\":{},\"unread\":{},\"failing\":{},\"reloads\":{},\"reloaded_at_ms\":{},\
+         \"errors\":{}}}",
+        reload.source.word(),
+        reload.reads,
+        reload.unread,
+        reload.failing,
+        reload.reloads,
+        reload.reloaded_at_ms.map_or("null".to_owned(), |ms| ms.to_string()),
+        list(reload.errors.iter().map(|error| quoted(error))),
+    )
+}
+
+/// Text as JSON.
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+fn list(items: impl Iterator<Item = impl Display>) -> String {
+    let mut text = "[".to_owned();
+    for item in items {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{}{item}", if text.len() == 1 { "" } else { "," });
+    }
+    text.push(']');
+    text
 }
