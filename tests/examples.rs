@@ -80,35 +80,54 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
+/// What the checker prints.
+fn printed(command: &str) -> String {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_sluicegate-check"));
+    let output = run.current_dir(root()).env_remove("KEY_SECRET").args(words(command)).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What stands behind a line that must be there.
+fn behind(rest: &str, line: &str, place: &str) -> String {
+    let found = rest.split_once(&format!("{line}\n"));
+    found.unwrap_or_else(|| panic!("{place}: no line (any more)\n{line}\nin\n{rest}")).1.to_owned()
+}
+
+const COMMAND: &str = "$ npm run check -- ";
+
 #[test]
 fn examples_are_explained_as_they_say() {
     for (path, text) in examples() {
-        let mut printed: Option<String> = None;
-        let mut commands = 0;
+        let place = name(&path);
+        let mut rest: Option<String> = None;
         for line in text.lines().filter_map(|line| line.strip_prefix("#   ")) {
-            if let Some(command) = line.strip_prefix("$ npm run check -- ") {
-                let arguments = words(command);
-                assert_eq!(arguments.first(), Some(&name(&path)), "a command about another policy");
-                let mut run = Command::new(env!("CARGO_BIN_EXE_sluicegate-check"));
-                let output =
-                    run.current_dir(root()).env_remove("KEY_SECRET").args(&arguments).output().unwrap();
-                assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
-                printed = Some(String::from_utf8(output.stdout).unwrap());
-                commands += 1;
+            if let Some(command) = line.strip_prefix(COMMAND) {
+                assert_eq!(words(command).first(), Some(&place), "a command about another policy");
+                rest = Some(printed(command));
                 continue;
             }
-            let rest =
-                printed.as_mut().unwrap_or_else(|| panic!("{}: {line}: of which command?", name(&path)));
-            let Some((_, behind)) = rest.split_once(&format!("{line}\n")) else {
-                panic!("{}: no line (any more)\n{line}\nin\n{rest}", name(&path));
-            };
-            *rest = behind.to_owned();
+            let left = rest.take().unwrap_or_else(|| panic!("{place}: {line}: of which command?"));
+            rest = Some(behind(&left, line, &place));
         }
-        assert!(
-            commands > 0,
-            "{}: its head shows no `#   $ npm run check -- {} --explain …`",
-            name(&path),
-            name(&path)
-        );
+        assert!(rest.is_some(), "{place}: its head shows no `#   {COMMAND}{place} --explain …`");
     }
+}
+
+#[test]
+fn the_readme_shows_what_is_printed() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut seen = 0;
+    for block in readme.split("```console\n").skip(1).filter_map(|block| block.split("```").next()) {
+        let Some((command, lines)) = block.strip_prefix(COMMAND).and_then(|block| block.split_once('\n'))
+        else {
+            continue;
+        };
+        seen += 1;
+        let mut rest = printed(command);
+        for line in lines.lines().filter(|line| *line != "…") {
+            rest = behind(&rest, line, "README.md");
+        }
+    }
+    assert!(seen > 0, "the README explains a request");
 }
