@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
+use sluicegate::policy::{bounds, duration};
 
 fn read(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap()
@@ -168,6 +169,27 @@ fn every_field_stands_in_the_reference_as_it_is() {
     );
     assert!(objects_by_heading.len() >= 11, "{:?}", objects_by_heading.keys());
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// Durations are text to the schema; their bounds are the parser's.
+#[test]
+fn bounds_of_durations_are_the_parsers() {
+    let window = (bounds::MIN_WINDOW_MS, bounds::MAX_WINDOW_MS);
+    let breaker = ["window", "slow_call", "open", "max_open", "long_open"];
+    let fields = [
+        ("[gateway]", "origin_timeout", bounds::ORIGIN_TIMEOUT_MS),
+        ("[store]", "timeout", bounds::TIMEOUT_MS),
+        ("[store]", "remember", bounds::REMEMBER_MS),
+        ("[store.retry]", "backoff", bounds::BACKOFF_MS),
+        ("[[limits]]", "window", window),
+    ];
+    let fields = fields.into_iter().chain(breaker.map(|name| ("[store.breaker]", name, bounds::BREAKER_MS)));
+    let sections = sections(&read("docs/policy.md"));
+    for (section, field, (least, most)) in fields {
+        let bounds = format!("duration, {} to {}", duration::to_text(least), duration::to_text(most));
+        let kind = &sections[section][field][0];
+        assert!(kind.starts_with(&bounds), "{section} `{field}`: {bounds}, not {kind}");
+    }
 }
 
 /// Each section of fields shows a policy; that they are good, `docs.rs` sees to.
