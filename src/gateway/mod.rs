@@ -9,6 +9,8 @@ pub mod answer;
 pub mod asking;
 pub mod check_api;
 pub mod cost;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod explain;
 pub mod headers;
 pub mod health;
 pub mod log;
