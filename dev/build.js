@@ -1,11 +1,13 @@
 // Builds the release Worker: build/index.js and build/index_bg.wasm.
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 import { build } from 'esbuild';
+
+import { pageModule } from './page.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const out = join(root, 'build');
@@ -39,11 +41,12 @@ run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
   ...['-O3', '--strip-debug', '--strip-producers'],
   ...['-o', join(out, 'index_bg.wasm')],
 ]);
+writeFileSync(join(bindings, 'page.js'), await pageModule());
 await build({
   absWorkingDir: root,
   entryPoints: ['src/edge/worker.js'],
   outfile: join(out, 'index.js'),
-  alias: { '#core': join(bindings, 'core.js') },
+  alias: { '#core': join(bindings, 'core.js'), '#page': join(bindings, 'page.js') },
   bundle: true,
   format: 'esm',
   target: 'es2024',

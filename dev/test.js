@@ -27,6 +27,7 @@ step('rustfmt', 'cargo', 'fmt', '--check');
 step('JavaScript: lint and format', 'biome', 'check', '--error-on-warnings');
 step('JavaScript: types', 'tsc', '-p', '.');
 step('JavaScript: types of the Worker', 'tsc', '-p', 'src/edge');
+step('JavaScript: types of the status page', 'tsc', '-p', 'src/page');
 step('clippy', 'cargo', 'clippy', '--quiet', '--locked', '--all-targets', '--', '-D', 'warnings');
 const wasm = ['--lib', '--target', 'wasm32-unknown-unknown'];
 step('clippy of the entry', 'cargo', 'clippy', '--quiet', '--locked', ...wasm, '--', '-D', 'warnings');

@@ -18,6 +18,7 @@ export const COMPATIBILITY_DATE = '2026-11-01';
  * @property {Record<string, string>} [modules] paths by module name, the main one first; default: the built Worker
  * @property {string} [compatibilityDate]
  * @property {Record<string, string>} [services] service bindings: name to `host:port` of a server here
+ * @property {Record<string, string>} [namespaces] KV namespaces: name to `host:port` of a server here that plays them
  * @property {Record<string, string>} [wrapped] bindings that JavaScript stands in for: name to the text of a module
  *   whose default export makes the binding
  * @property {boolean} [tls] whether `https:` goes anywhere; the usual authorities are trusted
@@ -43,6 +44,7 @@ export async function startWorkerd({
   modules = built(),
   compatibilityDate = COMPATIBILITY_DATE,
   services = {},
+  namespaces = {},
   wrapped = {},
   tls = false,
 } = {}) {
@@ -50,7 +52,7 @@ export async function startWorkerd({
   const config = join(dir, 'config.capnp');
   for (const [name, path] of Object.entries(modules)) copyFileSync(path, join(dir, name));
   for (const [name, text] of Object.entries(wrapped)) writeFileSync(join(dir, `${name}.wrapped`), text);
-  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services, wrapped, tls }));
+  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped, tls }));
   const child = spawn(WORKERD, ['serve', config, '--control-fd=3', '--experimental'], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
@@ -113,7 +115,7 @@ function listening(child, lines) {
  * @param {Required<Options>} options
  * @returns {string}
  */
-function capnp({ vars, modules, compatibilityDate, services, wrapped, tls }) {
+function capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped, tls }) {
   const quoted = (/** @type {string} */ text) => JSON.stringify(text);
   const moduleList = Object.keys(modules).map((name) => {
     const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
@@ -124,8 +126,9 @@ function capnp({ vars, modules, compatibilityDate, services, wrapped, tls }) {
       ? `(name = ${quoted(name)}, text = ${quoted(value)})`
       : `(name = ${quoted(name)}, json = ${quoted(JSON.stringify(value))})`,
   );
-  const external = Object.entries(services).map(([name, address]) => {
-    bindings.push(`(name = ${quoted(name)}, service = ${quoted(name)})`);
+  const external = Object.entries({ ...services, ...namespaces }).map(([name, address]) => {
+    const kind = name in namespaces ? 'kvNamespace' : 'service';
+    bindings.push(`(name = ${quoted(name)}, ${kind} = ${quoted(name)})`);
     return `(name = ${quoted(name)}, external = (address = ${quoted(address)}, http = ()))`;
   });
   const extensions = Object.keys(wrapped).map((name) => {

@@ -5,12 +5,12 @@ use std::cell::RefCell;
 
 use wasm_bindgen::prelude::*;
 
-use crate::gateway::{Bindings, Gateway, Reply, Request, Step, log, problem};
+use crate::gateway::{Gateway, Isolate, Reply, Request, Step, problem};
 use crate::subject::Platform;
 
 thread_local! {
     /// The isolate's gateway, or why there is none.
-    static GATEWAY: RefCell<Option<Result<Gateway, String>>> = const { RefCell::new(None) };
+    static ISOLATE: RefCell<Option<Isolate>> = const { RefCell::new(None) };
 }
 
 #[wasm_bindgen(module = "/src/edge/platform.js")]
@@ -45,15 +45,21 @@ impl Platform for Incoming<'_> {
 /// Makes the gateway for these bindings (JSON, see `gateway::settings`).
 #[wasm_bindgen]
 pub fn configure(bindings: &str) {
-    let made = match serde_json::from_str::<Bindings>(bindings) {
-        Ok(bindings) => Gateway::new(crate::BUILT_IN_POLICY, &bindings).map_err(|errors| {
-            platform_log(&log::bad_policy(&errors));
-            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-            lines.join("\n")
-        }),
-        Err(error) => Err(format!("the bindings cannot be read: {error}")),
-    };
-    GATEWAY.with_borrow_mut(|gateway| *gateway = Some(made));
+    let mut isolate = Isolate::from_text(crate::BUILT_IN_POLICY, bindings);
+    write_log(&mut isolate);
+    ISOLATE.with_borrow_mut(|known| *known = Some(isolate));
+}
+
+/// Brings what `POLICY_KV` holds, or none where it holds no policy.
+#[wasm_bindgen]
+pub fn reload(found: Option<String>, now_ms: f64) {
+    change(|isolate| isolate.reload(found.as_deref(), now_ms as u64));
+}
+
+/// `POLICY_KV` could not be read: `deadline` or `error`.
+#[wasm_bindgen]
+pub fn reload_failed(why: &str) {
+    change(|isolate| isolate.reload_failed(why));
 }
 
 /// Takes a request in; answers the next step in the text form of `gateway::answer`.
@@ -85,6 +91,19 @@ pub fn check(body: Option<String>, now_ms: f64, random: f64) -> String {
     step(|gateway| gateway.check(body.as_deref(), now_ms as u64, random), "")
 }
 
+/// Brings the body of a call to the admin API with its request; none was too long.
+#[wasm_bindgen]
+pub fn admin_body(request: &JsValue, method: &str, url: &str, body: Option<String>, now_ms: f64) -> String {
+    let request = Request { method, url, platform: &Incoming(request) };
+    step(|gateway| gateway.admin_body(&request, body.as_deref(), now_ms as u64), url)
+}
+
+/// The data points of the decisions since the last call, a line each.
+#[wasm_bindgen]
+pub fn take_points() -> String {
+    ISOLATE.with_borrow_mut(|isolate| isolate.as_mut().map(Isolate::take_points).unwrap_or_default())
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {
@@ -92,17 +111,27 @@ pub fn origin_failed(status: u16) -> String {
 }
 
 fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
-    GATEWAY.with_borrow_mut(|gateway| match gateway {
-        Some(Ok(gateway)) => {
-            let step = next(gateway);
-            if gateway.has_log() {
-                for line in gateway.take_log() {
-                    platform_log(&line);
-                }
-            }
+    ISOLATE.with_borrow_mut(|isolate| match isolate {
+        Some(isolate) => {
+            let step = isolate.step(next, url);
+            write_log(isolate);
             step.to_text()
         }
-        Some(Err(errors)) => Step::Answer(problem::bad_policy(errors, url)).to_text(),
         None => Step::Answer(problem::interrupted()).to_text(),
     })
+}
+
+fn change(next: impl FnOnce(&mut Isolate)) {
+    ISOLATE.with_borrow_mut(|isolate| {
+        if let Some(isolate) = isolate {
+            next(isolate);
+            write_log(isolate);
+        }
+    });
+}
+
+fn write_log(isolate: &mut Isolate) {
+    for line in isolate.take_log() {
+        platform_log(&line);
+    }
 }

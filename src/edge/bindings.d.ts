@@ -4,11 +4,20 @@ declare module '#core' {
   export function initSync(options: { module: WebAssembly.Module }): void;
   export function __wbg_reset_state(): void;
   export function configure(bindings: string): void;
+  export function reload(found: string | undefined, nowMs: number): void;
+  export function reload_failed(why: string): void;
   export function receive(request: Request, method: string, url: string, nowMs: number, random: number): string;
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;
+  export function admin_body(request: Request, method: string, url: string, body: string | undefined, nowMs: number): string;
+  export function take_points(): string;
   export function origin_failed(status: number): string;
+}
+
+declare module '#page' {
+  export const html: string;
+  export const security: string;
 }
 
 declare module '*.wasm' {

@@ -1,10 +1,13 @@
 // The Worker: does what the core's steps say. All decisions are the core's; the request, its body and every promise
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
+import { pointsTo } from './analytics.js';
 import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
+import { page } from './page.js';
+import { watch } from './reload.js';
 import { ask } from './store.js';
 
 /**
@@ -17,17 +20,26 @@ import { ask } from './store.js';
 let configured;
 /** @type {Store | undefined} */
 let store;
+/** @type {ReturnType<typeof watch> | undefined} Where POLICY_KV is bound. */
+let policyKv;
+/** @type {((points: string) => void) | undefined} Writes data points, where Analytics Engine is bound. */
+let analytics;
 
 export default {
   /**
    * @param {Request} request
    * @param {Record<string, unknown>} env
+   * @param {ExecutionContext} ctx
    * @returns {Promise<Response>}
    */
-  async fetch(request, env) {
+  async fetch(request, env, ctx) {
     try {
       if (configured !== env) configure(env);
-      return await follow(core.receive(request, request.method, request.url, Date.now(), Math.random()), request, env);
+      const step = core.receive(request, request.method, request.url, Date.now(), Math.random());
+      const response = await follow(step, request, env);
+      const reading = policyKv?.due(Date.now());
+      if (reading) ctx.waitUntil(reading.catch(fault));
+      return response;
     } catch (error) {
       return fault(error);
     }
@@ -44,6 +56,7 @@ export default {
  */
 async function follow(step, request, env) {
   for (;;) {
+    if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
     switch (kind) {
       case 'store': {
@@ -72,6 +85,13 @@ async function follow(step, request, env) {
       case 'body':
         step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
         break;
+      case 'admin-body': {
+        const body = await boundedText(request, Number(rest));
+        step = core.admin_body(request, request.method, request.url, body, Date.now());
+        break;
+      }
+      case 'page':
+        return page(request.method);
       default:
         return answer(step, request.method, '');
     }
@@ -128,6 +148,7 @@ function configure(env) {
   store = url
     ? { url, headers: new Headers({ authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' }) }
     : undefined;
+  analytics = pointsTo(env.ANALYTICS);
   /** @type {Record<string, string>} */
   const texts = {};
   for (const [name, value] of Object.entries(env)) {
@@ -141,9 +162,11 @@ function configure(env) {
       policy: env.POLICY,
       admin_token: textOf(env.ADMIN_TOKEN),
       key_secret: textOf(env.KEY_SECRET),
+      analytics: analytics !== undefined,
       texts,
     }),
   );
+  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS) : undefined;
   configured = env;
 }
 

@@ -13,6 +13,10 @@ pub enum Step {
     Ask(Call),
     /// Read the request's body, at most this many bytes, and bring it.
     Body(u64),
+    /// Read the body of a call of the admin API, at most this many bytes, and bring it with the request.
+    AdminBody(u64),
+    /// Answer with the status page.
+    Page,
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
     Location(Location),
 }
@@ -68,7 +72,7 @@ pub struct Location {
 impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF (name: value LF)*`,
-    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`,
+    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`, `page`, `admin-body LF bytes`, `page`,
     /// `location LF ticket LF binding LF timeout LF key (LF key)*`.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
@@ -95,7 +99,9 @@ impl Step {
                 let Location { ticket, binding, timeout_ms, keys } = location;
                 write!(text, "location\n{ticket}\n{binding}\n{timeout_ms}\n{}", keys.join("\n"))
             }
+            Self::Page => text.write_str("page"),
             Self::Body(bytes) => write!(text, "body\n{bytes}"),
+            Self::AdminBody(bytes) => write!(text, "admin-body\n{bytes}"),
         };
         text
     }

@@ -4,10 +4,13 @@
 //! once more at most: in another form where the store is known not to have run it for want of that form; as it was
 //! where the class of the failure, the charge id, the retry budget, the breaker and the deadline all allow it.
 
+use std::rc::Rc;
+
 use super::answer::{Call, Location, Step};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
-use super::{Gateway, admit::Admission, log, problem, settle};
+use super::rules::Rules;
+use super::{Gateway, admin, admit::Admission, log, problem, settle};
 use crate::limit::Verdict;
 use crate::policy::{Dialect, OnStoreError};
 use crate::store::breaker::Permit;
@@ -36,10 +39,17 @@ pub enum Reply<'a> {
 /// What a decision is for.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
-    /// A request to forward, to its route's own origin where it has one.
-    Proxy(Option<String>),
+    /// A request to forward.
+    Proxy {
+        /// Index of its route.
+        route: usize,
+        /// The route's own origin, where it has one.
+        origin: Option<String>,
+    },
     /// An answer of the decision API.
     Check,
+    /// A call of the admin API.
+    Admin(Box<admin::Call>),
 }
 
 /// A decision that waits for the store.
@@ -48,6 +58,8 @@ pub(super) struct Pending {
     asks: Vec<Ask>,
     charge: Option<ChargeId>,
     purpose: Purpose,
+    /// What it is decided by, also after a reload.
+    rules: Rc<Rules>,
     form: Form,
     by: ScriptCall,
     /// The clock that the store was told, which its answer counts from.
@@ -61,6 +73,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Located {
     asks: Vec<Ask>,
+    rules: Rc<Rules>,
     purpose: Purpose,
 }
 
@@ -84,10 +97,10 @@ impl Gateway {
             }
             // Under another policy the reply that was kept may not fit the limits: there it is a new request.
             let mut id = self.digester.start();
-            [repeat.id.as_str(), &self.policy.digest].into_iter().for_each(|text| id.text(text));
+            [repeat.id.as_str(), &self.rules.policy.digest].into_iter().for_each(|text| id.text(text));
             return Some(ChargeId::of_key(&id.finish(), &print.finish(), repeat.window_ms));
         }
-        let store = &self.policy.store;
+        let store = &self.rules.policy.store;
         let count = self.counters.calls;
         store.exactly_once.then(|| ChargeId::of_call(random, now_ms, count, store.timeout_ms))
     }
@@ -105,21 +118,33 @@ impl Gateway {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
         let Some(form) = self.form.filter(|_| !asks.is_empty()) else {
-            let verdicts = settle::whole(&mut self.local, &asks, now_ms);
+            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, now_ms);
             let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
         if repeat.is_none()
-            && let Some(refused) = settle::recall(&mut self.refusals, &asks, now_ms)
+            && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
-        if self.inflight.under_way(now_ms) >= self.policy.store.max_in_flight {
+        self.send(form, asks, charge, purpose, now_ms)
+    }
+
+    /// Asks the store, where the bulkhead and the breaker let a call through.
+    pub(super) fn send(
+        &mut self,
+        form: Form,
+        asks: Vec<Ask>,
+        charge: Option<ChargeId>,
+        purpose: Purpose,
+        now_ms: u64,
+    ) -> Step {
+        if self.inflight.under_way(now_ms) >= self.rules.policy.store.max_in_flight {
             self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
             return self.without_store(asks, purpose, now_ms);
         }
-        let deadline_ms = now_ms.saturating_add(self.policy.store.timeout_ms);
+        let deadline_ms = now_ms.saturating_add(self.rules.policy.store.timeout_ms);
         let Ok(permit) = self.breaker.permit(now_ms, deadline_ms) else {
             self.counters.breaker = self.counters.breaker.saturating_add(1);
             return self.without_store(asks, purpose, now_ms);
@@ -127,8 +152,18 @@ impl Gateway {
         self.retries.earn();
         let by = ScriptCall::BySha;
         let asked_ms = now_ms;
-        let pending =
-            Pending { asks, charge, purpose, form, by, asked_ms, deadline_ms, permit, retried: false };
+        let pending = Pending {
+            asks,
+            charge,
+            purpose,
+            rules: self.rules.clone(),
+            form,
+            by,
+            asked_ms,
+            deadline_ms,
+            permit,
+            retried: false,
+        };
         self.ask(pending, now_ms, 0)
     }
 
@@ -138,20 +173,30 @@ impl Gateway {
             // The memory that knew this ticket is gone; the request may have been charged or not.
             return Step::Answer(problem::interrupted());
         };
+        self.under(pending.rules.clone(), |gateway| gateway.read(pending, reply, now_ms, random))
+    }
+
+    fn read(&mut self, pending: Pending, reply: Reply<'_>, now_ms: u64, random: f64) -> Step {
         let (said, retry_after_ms) = match reply {
             Reply::Whole { status, body, retry_after_s } => {
                 let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
-                (reply::read(status, body, &pending.asks), Some(retry_after_ms).filter(|ms| *ms > 0))
+                let said = match &pending.purpose {
+                    Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+                    _ => reply::read(status, body, &pending.asks),
+                };
+                (said, Some(retry_after_ms).filter(|ms| *ms > 0))
             }
             Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
         };
+        let took_ms = now_ms.saturating_sub(pending.asked_ms);
+        self.metrics.latency.note(took_ms);
         match said {
             Ok(said) => {
-                let took_ms = now_ms.saturating_sub(pending.asked_ms);
                 self.answered(pending.permit, took_ms, now_ms, random);
                 match said {
                     Said::Decided(answered) => self.decided(pending, &answered, now_ms),
                     Said::Conflict => Step::Answer(problem::conflict()),
+                    Said::Value(value) => self.told(pending.purpose, &value, now_ms),
                 }
             }
             Err(error) => self.failed(pending, &error, retry_after_ms, now_ms, random),
@@ -161,10 +206,14 @@ impl Gateway {
     /// Brings the answers of the platform's own limiter, one character for each degraded limit: `1` let through, `0`
     /// refused, anything else no answer.
     pub fn conclude_location(&mut self, ticket: u32, answers: &str, now_ms: u64) -> Step {
-        let Some(Located { asks, purpose }) = self.located.take(ticket) else {
+        let Some(Located { asks, rules, purpose }) = self.located.take(ticket) else {
             return Step::Answer(problem::interrupted());
         };
-        let degraded = settle::degraded_asks(&self.limits, &asks);
+        self.under(rules, |gateway| gateway.read_location(&asks, purpose, answers, now_ms))
+    }
+
+    fn read_location(&mut self, asks: &[Ask], purpose: Purpose, answers: &str, now_ms: u64) -> Step {
+        let degraded = settle::degraded_asks(&self.rules.limits, asks);
         let refused: Vec<Line> = degraded
             .iter()
             .zip(answers.chars())
@@ -178,26 +227,29 @@ impl Gateway {
             let open = degraded.into_iter().zip(answered).filter(|(_, answer)| *answer != '1');
             let open: Vec<&Ask> = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask).collect();
             let retry_ms = self.retry_ms(now_ms);
-            settle::degraded(&mut self.local, self.policy.degraded.share, &open, retry_ms, now_ms)
+            settle::degraded(&mut self.local, &self.rules, &open, retry_ms, now_ms)
         };
-        let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(&asks);
+        let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(asks);
         self.finish(outcome, purpose, now_ms)
     }
 
     fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
         self.counters.calls = self.counters.calls.saturating_add(1);
-        let limits = &self.limits;
+        let limits = &self.rules.limits;
         let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
-        let charge = pending.charge.as_ref().map(|charge| (self.charge_stem.as_str(), charge));
+        let charge = pending.charge.as_ref().map(|charge| (self.rules.charge_stem.as_str(), charge));
         let check = call::Check {
             form: pending.form,
             by: pending.by,
-            clock: self.policy.store.clock,
+            clock: self.rules.policy.store.clock,
             now_ms: pending.asked_ms,
             asks: &pending.asks,
             charge,
         };
-        let body = call::check_body(&script::CHECK, check, stems);
+        let body = match &pending.purpose {
+            Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            _ => call::check_body(&script::CHECK, check, stems),
+        };
         let deadline_ms = pending.deadline_ms;
         let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
@@ -205,9 +257,12 @@ impl Gateway {
     }
 
     fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
+        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        if matches!(pending.purpose, Purpose::Admin(_)) {
+            return self.finish(outcome, pending.purpose, now_ms);
+        }
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
-        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
         self.feed(&pending.asks, &answered.verdicts, now_ms);
         self.finish(outcome, pending.purpose, pending.asked_ms)
     }
@@ -215,10 +270,10 @@ impl Gateway {
     /// Keeps the isolate's own counts at least as far used as the store's, so that they are warm when it fails.
     fn feed(&mut self, asks: &[Ask], verdicts: &[Verdict], now_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            if settle::says(&self.limits, ask) == Some(OnStoreError::Degraded) {
-                let share = settle::shared(ask.quota, self.policy.degraded.share);
+            if settle::says(&self.rules.limits, ask) == Some(OnStoreError::Degraded) {
+                let share = settle::shared(ask.quota, self.rules.policy.degraded.share);
                 if verdict.remaining < share.capacity() {
-                    self.local.feed(&settle::key(ask), &share, verdict.remaining, now_ms);
+                    self.local.feed(&settle::key(&self.rules.limits, ask), &share, verdict.remaining, now_ms);
                 }
             }
         }
@@ -227,7 +282,13 @@ impl Gateway {
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
             if !ask.shadow && !verdict.allowed() {
-                self.refusals.note(&settle::key(ask), ask.quota, ask.cost, *verdict, asked_ms);
+                self.refusals.note(
+                    &settle::key(&self.rules.limits, ask),
+                    ask.quota,
+                    ask.cost,
+                    *verdict,
+                    asked_ms,
+                );
             }
         }
     }
@@ -295,30 +356,33 @@ impl Gateway {
 
     /// What is left of a deadline: no more than the whole of it, should the clock have stepped back.
     fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
-        deadline_ms.saturating_sub(now_ms).min(self.policy.store.timeout_ms)
+        deadline_ms.saturating_sub(now_ms).min(self.rules.policy.store.timeout_ms)
     }
 
     fn may_fall_back(&self) -> bool {
-        self.policy.store.dialect == Dialect::Auto
+        self.rules.policy.store.dialect == Dialect::Auto
     }
 
     /// What each limit's policy says when the store cannot.
     fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
         let retry_ms = self.retry_ms(now_ms);
-        if let Some(outcome) = settle::closed(&self.limits, &asks, retry_ms) {
+        if let Purpose::Admin(call) = purpose {
+            return self.unanswered(&call, retry_ms);
+        }
+        if let Some(outcome) = settle::closed(&self.rules.limits, &asks, retry_ms) {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }
-        let degraded = settle::degraded_asks(&self.limits, &asks);
-        if let Some(binding) = self.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
-            let stem = |ask: &Ask| self.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
+        let degraded = settle::degraded_asks(&self.rules.limits, &asks);
+        if let Some(binding) = self.rules.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
+            let stem = |ask: &Ask| self.rules.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
             let keys = degraded.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
-            let timeout_ms = self.policy.store.timeout_ms;
+            let timeout_ms = self.rules.policy.store.timeout_ms;
             let deadline_ms = now_ms.saturating_add(timeout_ms);
-            let ticket = self.located.add(Located { asks, purpose }, now_ms, deadline_ms);
+            let ticket =
+                self.located.add(Located { asks, rules: self.rules.clone(), purpose }, now_ms, deadline_ms);
             return Step::Location(Location { ticket, binding, timeout_ms, keys });
         }
-        let share = self.policy.degraded.share;
-        let outcome = settle::degraded(&mut self.local, share, &degraded, retry_ms, now_ms);
+        let outcome = settle::degraded(&mut self.local, &self.rules, &degraded, retry_ms, now_ms);
         self.finish(outcome.among(&asks), purpose, now_ms)
     }
 

@@ -1,20 +1,20 @@
 //! The paths of our own: health, and the decision API (`POST check`), which decides without proxying.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::admin::Body;
 use super::admit::{self, CostSource};
 use super::answer::{Answer, Step};
 use super::asking::Purpose;
+use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
 use super::{Gateway, OWN, Request, problem};
-use crate::policy::{KeyPart, path};
+use crate::policy::path;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Attributes, HttpRequest, Platform, address};
+use crate::subject::{HttpRequest, Platform};
 
 /// Longest body of a call to the API, in bytes.
 const LONGEST_BODY: u64 = 65_536;
@@ -84,34 +84,38 @@ pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
 
 impl Gateway {
     /// A request for one of our own paths: never limited, never forwarded.
-    pub(super) fn own(&self, request: &Request<'_>, canonical: &str) -> Step {
+    pub(super) fn own(&mut self, request: &Request<'_>, canonical: &str, now_ms: u64) -> Step {
         let call = canonical.strip_prefix(OWN).unwrap_or_default();
         if call == "health" {
-            return Step::Answer(Answer::json(200, r#"{"status":"ok"}"#.to_owned()));
+            return Step::Answer(self.healthy());
         }
-        let Some(admin) = &self.admin else {
-            return Step::Answer(problem::plain(
-                404,
-                "Not found",
-                "the admin API is off: ADMIN_TOKEN is not set",
-            ));
-        };
-        let authorization = request.platform.header("authorization");
-        let token = authorization.as_deref().and_then(bearer);
-        if !token.is_some_and(|token| admin.is(token)) {
-            let mut answer = problem::plain(401, "Unauthorized", "the admin API wants its bearer token");
-            answer.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+        // As it was sent: a subject that decodes to a way up is no page.
+        if matches!(split_url(request.url).path, "/.sluicegate" | "/.sluicegate/") && self.admin.is_some() {
+            return page(request.method);
+        }
+        if let Err(answer) = self.authorized(request) {
             return Step::Answer(answer);
         }
         match (call, request.method) {
             ("v1/check", "POST") => Step::Body(LONGEST_BODY),
-            ("v1/check", _) => {
-                let mut answer = problem::plain(405, "Method not allowed", "check takes POST");
-                answer.headers.push(("Allow", "POST".to_owned()));
-                Step::Answer(answer)
-            }
-            _ => Step::Answer(problem::plain(404, "Not found", "the admin API has no such call")),
+            ("v1/check", _) => Step::Answer(problem::method_not_allowed("check", "POST")),
+            _ => self.admin(request, Body::NotRead, now_ms),
         }
+    }
+
+    /// Whether a call carries the API's token; the answer where it does not.
+    pub(super) fn authorized(&self, request: &Request<'_>) -> Result<(), Answer> {
+        let Some(admin) = &self.admin else {
+            return Err(problem::plain(404, "Not found", "the admin API is off: ADMIN_TOKEN is not set"));
+        };
+        let authorization = request.platform.header("authorization");
+        let token = authorization.as_deref().and_then(bearer);
+        if token.is_some_and(|token| admin.is(token)) {
+            return Ok(());
+        }
+        let mut answer = problem::plain(401, "Unauthorized", "the admin API wants its bearer token");
+        answer.headers.push(("WWW-Authenticate", "Bearer".to_owned()));
+        Err(answer)
     }
 
     /// Decides what the body of a `POST check` asks. The entry hands it over after [`Step::Body`]; `None` is a body
@@ -153,7 +157,7 @@ impl Gateway {
     ) -> Result<admit::Admission, Answer> {
         let mut chosen = Vec::with_capacity(names.len());
         for name in names {
-            match self.by_name.get(name) {
+            match self.rules.by_name.get(name) {
                 Some(index) if chosen.contains(index) => return Err(bad("a limit is named twice")),
                 Some(index) => chosen.push(*index),
                 None => {
@@ -161,8 +165,9 @@ impl Gateway {
                 }
             }
         }
-        let given = Given::read(subject, self.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
-        admit::admit(&self.limits, &chosen, &given, costs, &self.digester)
+        let given =
+            Given::read(subject, self.rules.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
+        admit::admit(&self.rules.limits, &chosen, &given, costs, &self.digester)
     }
 
     fn by_request(
@@ -174,7 +179,7 @@ impl Gateway {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let Some(matched) = self.policy.router.match_route(method, &host, &path) else {
+        let Some(matched) = self.rules.policy.router.match_route(method, &host, &path) else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
@@ -187,10 +192,18 @@ impl Gateway {
             route: &matched.route.name,
             params: matched.params,
             platform: &platform,
-            client_ip: &self.policy.gateway.client_ip,
-            ipv6_prefix: self.policy.gateway.ipv6_prefix,
+            client_ip: &self.rules.policy.gateway.client_ip,
+            ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
         };
-        admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)
+    }
+}
+
+/// The status page: whoever asks may have it, since it holds nothing and reads all by the API.
+fn page(method: &str) -> Step {
+    match method {
+        "GET" | "HEAD" => Step::Page,
+        _ => Step::Answer(problem::method_not_allowed("the status page", "GET, HEAD")),
     }
 }
 
@@ -201,53 +214,6 @@ fn bad(detail: &str) -> Answer {
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// A subject given part by part.
-struct Given {
-    values: HashMap<KeyPart, String>,
-    address: Option<IpAddr>,
-}
-
-impl Given {
-    fn read(subject: &HashMap<String, String>, ipv6_prefix: u8) -> Result<Self, String> {
-        let mut values = HashMap::with_capacity(subject.len());
-        let mut address = None;
-        for (part, value) in subject {
-            let part = KeyPart::parse(part)
-                .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
-            let value = match part {
-                KeyPart::Ip => {
-                    let found =
-                        address::parse(value).ok_or("subject: ip must be one IPv4 or IPv6 address")?;
-                    address = Some(found);
-                    address::subject(found, ipv6_prefix)
-                }
-                KeyPart::Host => canonical_host(value).into_owned(),
-                KeyPart::Path => path::canonical(value).into_owned(),
-                _ => value.clone(),
-            };
-            values.insert(part, value);
-        }
-        Ok(Self { values, address })
-    }
-}
-
-impl Attributes for Given {
-    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
-        self.values
-            .get(part)
-            .filter(|value| !value.trim().is_empty())
-            .map(|value| Cow::Borrowed(value.as_str()))
-    }
-
-    fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    fn header(&self, name: &str) -> Option<String> {
-        self.values.get(&KeyPart::Header(name.to_owned())).cloned()
-    }
 }
 
 /// A request described by its headers.

@@ -50,7 +50,7 @@ impl Gateway {
         }
         // Well again: the breaker has just closed, or it never opened and a whole window went by without a failure.
         let quiet_ms = now_ms.saturating_sub(self.health.last_failure_ms);
-        if before != Phase::Closed || quiet_ms >= self.policy.store.breaker.window_ms {
+        if before != Phase::Closed || quiet_ms >= self.rules.policy.store.breaker.window_ms {
             self.health.failing = false;
             self.log.push(log::store_recovered());
         }

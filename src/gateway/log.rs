@@ -1,37 +1,52 @@
-//! Log lines: one JSON object each, one a refusal, one a transition. None holds a secret, a store's URL or what a
+//! Log lines: one JSON object each, one a refusal (up to a rate, see `sampling`), one a transition. None holds a secret, a store's URL or what a
 //! client sent: subjects appear as in keys.
 
 use serde_json::json;
 
-use super::outcome::Outcome;
+use super::outcome::{Line, Outcome};
 use super::prepared::Prepared;
 use super::problem::seconds;
 use crate::policy::{KeyPart, PolicyError};
 use crate::store::StoreError;
 use crate::subject::{Digester, NOBODY};
 
-/// A refused request. Addresses stand in keys as they are, but in the log as digests like any other subject.
-pub fn refusal(outcome: &Outcome, limits: &[Prepared], digester: &Digester) -> String {
+/// A refused request, by its route's name; a check has none. `left_out` is how many refusals since the last line had
+/// none of their own.
+pub fn refusal(
+    outcome: &Outcome,
+    limits: &[Prepared],
+    digester: &Digester,
+    route: Option<&str>,
+    left_out: u64,
+) -> String {
     let first = outcome.tightest();
     let prepared = first.and_then(|line| limits.get(line.limit));
-    let subject = first.map(|line| match prepared.map(|prepared| prepared.limit.key.as_slice()) {
+    let mut line = json!({
+        "event": "refused",
+        "route": route,
+        "limit": prepared.map(|prepared| prepared.limit.name.as_str()),
+        "subject": first.map(|line| subject(line, prepared, digester)),
+        "cost": first.map(|line| line.cost),
+        "tier": outcome.tier.word(),
+        "reason": outcome.refused.map(super::outcome::Reason::word),
+        "retry_after": outcome.retry_after_ms.map(seconds),
+    });
+    if let Some(fields) = line.as_object_mut().filter(|_| left_out > 0) {
+        fields.insert("left_out".to_owned(), left_out.into());
+    }
+    line.to_string()
+}
+
+/// A subject as logs and analytics show it. Addresses stand in keys as they are, but here as digests like any other.
+pub fn subject(line: &Line, prepared: Option<&Prepared>, digester: &Digester) -> String {
+    match prepared.map(|prepared| prepared.limit.key.as_slice()) {
         Some([KeyPart::Ip]) if *line.subject != *NOBODY => {
             let mut digest = digester.start();
             digest.part(&KeyPart::Ip, Some(&line.subject));
             digest.finish()
         }
         _ => line.subject.to_string(),
-    });
-    json!({
-        "event": "refused",
-        "limit": prepared.map(|prepared| prepared.limit.name.as_str()),
-        "subject": subject,
-        "cost": first.map(|line| line.cost),
-        "tier": outcome.tier.word(),
-        "reason": outcome.refused.map(super::outcome::Reason::word),
-        "retry_after": outcome.retry_after_ms.map(seconds),
-    })
-    .to_string()
+    }
 }
 
 /// The store begins to fail.
@@ -71,4 +86,25 @@ pub fn no_token() -> String {
 pub fn bad_policy(errors: &[PolicyError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
     json!({ "event": "bad-policy", "errors": errors }).to_string()
+}
+
+/// Another policy is in force.
+pub fn reloaded(source: &str, digest: &str, before: Option<&str>) -> String {
+    json!({ "event": "policy-reloaded", "source": source, "digest": digest, "before": before }).to_string()
+}
+
+/// A policy that came while the isolate runs is wrong; `in_force` is the digest of the one that stays.
+pub fn bad_reload(source: &str, errors: &[PolicyError], in_force: Option<&str>) -> String {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    json!({ "event": "bad-policy", "source": source, "errors": errors, "in_force": in_force }).to_string()
+}
+
+/// The namespace begins to fail; the policy in force stays.
+pub fn policy_unreadable(why: &str) -> String {
+    json!({ "event": "policy-unreadable", "source": "POLICY_KV", "reason": why }).to_string()
+}
+
+/// The namespace answers again.
+pub fn policy_readable() -> String {
+    json!({ "event": "policy-readable", "source": "POLICY_KV" }).to_string()
 }

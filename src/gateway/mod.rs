@@ -4,42 +4,58 @@
 //! A request walks through here once: [`Gateway::receive`] finds its route and limits, `asking` settles them or asks
 //! the store, and [`Gateway::conclude`] reads the reply.
 
+mod admin;
 pub mod admit;
+pub mod analytics;
 pub mod answer;
 pub mod asking;
 pub mod check_api;
 pub mod cost;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
+pub mod given;
 pub mod headers;
 pub mod health;
+pub mod latency;
 pub mod log;
+pub mod metrics;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+pub mod recent;
+mod record;
+pub mod reload;
+pub mod rules;
+pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod subject_path;
 
-use std::collections::HashMap;
+use std::rc::Rc;
 
 pub use answer::{Answer, Call, Forward, Location, Step};
 pub use asking::Reply;
 pub use health::Counters;
+pub use reload::Isolate;
 pub use settings::Bindings;
 
 use admit::CostSource;
 use asking::{Located, Pending, Purpose};
 use health::Health;
+use metrics::Metrics;
 use outcome::Outcome;
-use prepared::Prepared;
+use recent::Recent;
+use reload::Reload;
+use rules::{Rules, origin_text};
+use sampling::Sampler;
 use secret::Secret;
 
 use crate::local::{Refusals, Table};
-use crate::policy::{Origin, Policy, PolicyError, Unmatched, path};
+use crate::policy::{PolicyError, Unmatched, path};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
-use crate::store::{Form, Inflight, key};
+use crate::store::{Form, Inflight};
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{Digester, HttpRequest, Platform};
 
@@ -62,14 +78,14 @@ pub struct Request<'a> {
 /// The gateway of one isolate.
 #[derive(Debug)]
 pub struct Gateway {
-    policy: Policy,
-    limits: Vec<Prepared>,
-    by_name: HashMap<String, usize>,
-    origin: String,
+    /// In force; a request that waits holds on to its own.
+    rules: Rc<Rules>,
+    reload: Reload,
+    built_in: String,
+    bindings: Bindings,
     digester: Digester,
     admin: Option<Secret>,
     form: Option<Form>,
-    charge_stem: String,
     inflight: Inflight<Pending>,
     located: Inflight<Located>,
     breaker: Breaker,
@@ -78,6 +94,11 @@ pub struct Gateway {
     refusals: Refusals,
     health: Health,
     counters: Counters,
+    metrics: Metrics,
+    recent: Recent,
+    sampler: Sampler,
+    analytics: bool,
+    points: Vec<String>,
     log: Vec<String>,
 }
 
@@ -88,24 +109,22 @@ impl Gateway {
     /// All that is wrong with the policy in force.
     pub fn new(built_in: &str, bindings: &Bindings) -> Result<Self, Vec<PolicyError>> {
         let text = bindings.policy_text();
-        let policy = crate::policy::document::read_json(text.as_deref().unwrap_or(built_in))?;
-        let limits = prepared::prepare(&policy, &bindings.texts);
-        let by_name =
-            policy.limits.iter().enumerate().map(|(index, limit)| (limit.name.clone(), index)).collect();
-        let origin = match bindings.origin.as_deref().map(str::trim).filter(|origin| !origin.is_empty()) {
-            Some(text) => {
-                origin_text(&Origin::parse(text).map_err(|wrong| vec![in_binding("ORIGIN", wrong)])?)
-            }
-            None => origin_text(&policy.gateway.origin),
-        };
+        let rules = Rules::new(text.as_deref().unwrap_or(built_in), bindings)?;
+        Ok(Self::of(rules, built_in, bindings))
+    }
+
+    fn of(mut rules: Rules, built_in: &str, bindings: &Bindings) -> Self {
+        let mut metrics = Metrics::default();
+        metrics.place(&mut rules.limits);
+        let policy = &rules.policy;
         let form = bindings.store().map(|url| Form::of(policy.store.dialect, url));
         let mut gateway = Self {
-            by_name,
-            origin,
+            reload: Reload::new(bindings),
+            built_in: built_in.to_owned(),
+            bindings: bindings.clone(),
             digester: Digester::new(bindings.key_secret.as_deref()),
             admin: bindings.admin_token.as_deref().and_then(Secret::new),
             form,
-            charge_stem: key::charge_stem(&policy.store.prefix, policy.store.cluster),
             inflight: Inflight::default(),
             located: Inflight::default(),
             breaker: Breaker::new(policy.store.breaker),
@@ -114,16 +133,20 @@ impl Gateway {
             refusals: Refusals::new(policy.store.remember_ms),
             health: Health::default(),
             counters: Counters::default(),
+            metrics,
+            recent: Recent::default(),
+            sampler: Sampler::default(),
+            analytics: bindings.analytics,
+            points: Vec::new(),
             log: Vec::new(),
-            limits,
-            policy,
+            rules: Rc::new(rules),
         };
         if form.is_none() {
             gateway.log.push(log::no_store());
         } else if !bindings.has_token {
             gateway.log.push(log::no_token());
         }
-        Ok(gateway)
+        gateway
     }
 
     /// Log lines since the last call, one JSON object each.
@@ -138,20 +161,22 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        self.metrics.request(now_ms, random);
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
-        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
-            return self.own(request, &canonical);
+        // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
+        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') || url.path.starts_with(OWN) {
+            return self.own(request, &canonical, now_ms);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
             let detail = "the request has been through this gateway already: its origin leads back here";
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let Some(matched) = self.policy.router.match_route(request.method, &host, &canonical) else {
+        let Some(matched) = self.rules.policy.router.match_route(request.method, &host, &canonical) else {
             return self.unmatched();
         };
-        let route = matched.route;
+        let (index, route) = (matched.index, matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
             return self.forward(origin, Vec::new());
@@ -164,21 +189,22 @@ impl Gateway {
             route: &route.name,
             params: matched.params,
             platform: request.platform,
-            client_ip: &self.policy.gateway.client_ip,
-            ipv6_prefix: self.policy.gateway.ipv6_prefix,
+            client_ip: &self.rules.policy.gateway.client_ip,
+            ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
         };
-        match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
+        match admit::admit(&self.rules.limits, &route.limits, &attributes, CostSource::Rules, &self.digester)
+        {
             Err(answer) => Step::Answer(answer),
             Ok(admission) => {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
+                self.decide(admission, charge, Purpose::Proxy { route: index, origin }, now_ms)
             }
         }
     }
 
     fn unmatched(&mut self) -> Step {
-        match self.policy.gateway.unmatched {
+        match self.rules.policy.gateway.unmatched {
             Unmatched::Pass => self.forward(None, Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
@@ -186,40 +212,32 @@ impl Gateway {
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        if !outcome.allowed() {
-            self.log.push(log::refusal(&outcome, &self.limits, &self.digester));
-        }
         let origin = match purpose {
-            Purpose::Check => return Step::Answer(check_api::answer(&outcome, &self.limits)),
-            Purpose::Proxy(origin) => origin,
+            Purpose::Admin(call) => return self.peeked(&call, &outcome),
+            Purpose::Check => {
+                self.record(&outcome, None, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
+            }
+            Purpose::Proxy { route, origin } => {
+                self.record(&outcome, Some(route), now_ms);
+                origin
+            }
         };
-        let gateway = &self.policy.gateway;
-        let headers = headers::of(&outcome, &self.limits, &gateway.headers, gateway.tier_header, now_ms);
+        let gateway = &self.rules.policy.gateway;
+        let headers =
+            headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             return self.forward(origin, headers);
         }
-        let mut answer = problem::refusal(&outcome, &self.limits);
+        let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
     fn forward(&self, origin: Option<String>, headers: Vec<(&'static str, String)>) -> Step {
-        let origin = origin.unwrap_or_else(|| self.origin.clone());
-        let timeout_ms = self.policy.gateway.origin_timeout_ms.unwrap_or(0);
+        let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
+        let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
         Step::Forward(Forward { origin, timeout_ms, headers })
-    }
-}
-
-/// An error of a binding's text, shaped like one of the policy's.
-fn in_binding(name: &str, wrong: crate::policy::error::Wrong) -> PolicyError {
-    PolicyError { line: None, place: name.to_owned(), problem: wrong.problem, cure: wrong.cure }
-}
-
-/// Where a policy's origin leads, as the entry takes it.
-fn origin_text(origin: &Origin) -> String {
-    match origin {
-        Origin::Url(url) => url.clone(),
-        Origin::Binding(name) => format!("binding:{name}"),
     }
 }
 

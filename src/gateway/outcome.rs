@@ -96,7 +96,8 @@ impl Line {
         (!self.refuses(), Reverse(wait), self.verdict.remaining, Reverse(self.verdict.reset_ms))
     }
 
-    fn reason(&self) -> Reason {
+    /// Why it refuses, where it does.
+    pub fn reason(&self) -> Reason {
         match self.verdict.wait {
             _ if self.verdict.limit == 0 => Reason::Blocked,
             Wait::Never => Reason::CostExceedsCapacity,

@@ -19,10 +19,12 @@ pub struct Prepared {
     pub plans: HashMap<String, Allowance>,
     /// Limits with the same number count by the same key parts, so that their subject is computed once.
     pub key_group: usize,
-    /// Beginning of every state key.
-    pub state_stem: String,
+    /// Beginning of every state key; the isolate's own counts are known by it, too.
+    pub state_stem: Rc<str>,
     /// Beginning of every override key.
     pub override_stem: String,
+    /// Where its decisions are counted; a limit of the same name in another policy has the same place.
+    pub counted_at: usize,
     /// Attributes whose value exempts, with the value.
     pub exempt: Vec<(KeyPart, Secret)>,
 }
@@ -89,8 +91,10 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
             &limit.name,
             limit.algorithm,
             limit.window_ms,
-        ),
+        )
+        .into(),
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
+        counted_at: 0,
         exempt: exempt.collect(),
         limit: limit.clone(),
     }

@@ -34,6 +34,30 @@ pub fn interrupted() -> Answer {
     plain(503, "Interrupted", "the gateway was restarted; try again")
 }
 
+/// The answer to a call of the API that the store did not answer.
+pub fn unanswered(detail: &str, retry_ms: u64) -> Answer {
+    let retry_after = seconds(retry_ms);
+    let title = "Store unavailable";
+    let problem = Problem {
+        kind: "about:blank",
+        title,
+        status: 503,
+        detail,
+        violated: None,
+        retry_after: Some(retry_after),
+    };
+    let mut answer = answer(&problem);
+    answer.headers.push(("Retry-After", retry_after.to_string()));
+    answer
+}
+
+/// The answer to a call by another method than those it takes.
+pub fn method_not_allowed(call: &str, methods: &str) -> Answer {
+    let mut answer = plain(405, "Method not allowed", &format!("{call} takes {methods}"));
+    answer.headers.push(("Allow", methods.to_owned()));
+    answer
+}
+
 /// The answer to another request under an idempotency key that was used.
 pub fn conflict() -> Answer {
     plain(422, "Idempotency key reused", "another request was made under this idempotency key")
@@ -108,9 +132,9 @@ pub fn origin_failed(status: u16) -> Answer {
 }
 
 /// The answer to any request under a policy that is wrong; only the health check says why.
-pub fn bad_policy(errors: &str, url: &str) -> Answer {
+pub fn bad_policy<'a>(errors: impl Iterator<Item = &'a String>, url: &str) -> Answer {
     if crate::subject::request::split_url(url).path == "/.sluicegate/health" {
-        let errors: Vec<&str> = errors.lines().collect();
+        let errors: Vec<&String> = errors.collect();
         let body = serde_json::json!({ "status": "bad-policy", "errors": errors }).to_string();
         return Answer::json(503, body);
     }

@@ -27,6 +27,9 @@ pub struct Bindings {
     /// `KEY_SECRET`.
     #[serde(default)]
     pub key_secret: Option<String>,
+    /// Whether `ANALYTICS` is a data set of Workers Analytics Engine.
+    #[serde(default)]
+    pub analytics: bool,
     /// Every other text binding, for policies that name one.
     #[serde(default)]
     pub texts: HashMap<String, String>,

@@ -2,6 +2,7 @@
 
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
+use super::rules::Rules;
 use crate::limit::{Quota, Verdict, Wait};
 use crate::local::table::LocalAsk;
 use crate::local::{Key, Refusals, Table};
@@ -28,27 +29,28 @@ fn line(ask: &Ask, verdict: Verdict) -> Line {
 }
 
 /// The isolate's decision over whole limits, all or nothing.
-pub fn whole(table: &mut Table, asks: &[Ask], now_ms: u64) -> Vec<Verdict> {
-    let local: Vec<LocalAsk> = asks.iter().map(|ask| local(ask, ask.quota)).collect();
+pub fn whole(table: &mut Table, limits: &[Prepared], asks: &[Ask], now_ms: u64) -> Vec<Verdict> {
+    let local: Vec<LocalAsk> = asks.iter().map(|ask| local(limits, ask, ask.quota)).collect();
     table.decide(&local, now_ms).verdicts
 }
 
 /// Whose count an ask is about.
-pub fn key(ask: &Ask) -> Key {
-    Key { limit: ask.limit, subject: ask.subject.clone() }
+pub fn key(limits: &[Prepared], ask: &Ask) -> Key {
+    let stem = limits.get(ask.limit).map(|prepared| prepared.state_stem.clone());
+    Key { stem: stem.unwrap_or_default(), subject: ask.subject.clone() }
 }
 
-fn local(ask: &Ask, quota: Quota) -> LocalAsk {
-    LocalAsk { key: key(ask), quota, cost: ask.cost, shadow: ask.shadow }
+fn local(limits: &[Prepared], ask: &Ask, quota: Quota) -> LocalAsk {
+    LocalAsk { key: key(limits, ask), quota, cost: ask.cost, shadow: ask.shadow }
 }
 
 /// The remembered refusal that takes longest, if any of a request's limits is known to refuse it.
-pub fn recall(refusals: &mut Refusals, asks: &[Ask], now_ms: u64) -> Option<Line> {
+pub fn recall(refusals: &mut Refusals, limits: &[Prepared], asks: &[Ask], now_ms: u64) -> Option<Line> {
     if refusals.is_empty() {
         return None;
     }
     let known = asks.iter().filter(|ask| !ask.shadow).filter_map(|ask| {
-        let verdict = refusals.recall(&key(ask), ask.quota, ask.cost, now_ms)?;
+        let verdict = refusals.recall(&key(limits, ask), ask.quota, ask.cost, now_ms)?;
         Some(line(ask, verdict))
     });
     known.max_by_key(|line| match line.verdict.wait {
@@ -79,11 +81,13 @@ pub fn degraded_asks<'a>(limits: &[Prepared], asks: &'a [Ask]) -> Vec<&'a Ask> {
 }
 
 /// The isolate's decision at its share of these limits, all or nothing. Where there is none, all were `open`.
-pub fn degraded(table: &mut Table, share: f64, asks: &[&Ask], retry_ms: u64, now_ms: u64) -> Outcome {
+pub fn degraded(table: &mut Table, rules: &Rules, asks: &[&Ask], retry_ms: u64, now_ms: u64) -> Outcome {
     if asks.is_empty() {
         return Outcome::of(Tier::Open, Vec::new());
     }
-    let shares: Vec<LocalAsk> = asks.iter().map(|ask| local(ask, shared(ask.quota, share))).collect();
+    let share = rules.policy.degraded.share;
+    let shares: Vec<LocalAsk> =
+        asks.iter().map(|ask| local(&rules.limits, ask, shared(ask.quota, share))).collect();
     let verdicts = table.decide(&shares, now_ms).verdicts;
     let lines = asks.iter().zip(verdicts).map(|(ask, verdict)| {
         // A cost that fits the limit but not the share passes again once the store does.

@@ -11,8 +11,9 @@ use std::rc::Rc;
 /// A subject of one limit, as the isolate keeps it apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Index of the limit in the policy.
-    pub limit: usize,
+    /// What the store's keys of this limit begin with: it names the limit, its algorithm and its window, and so outlives a
+    /// change of policy that leaves these as they are.
+    pub stem: Rc<str>,
     /// The subject, as keys in the store end with it.
     pub subject: Rc<str>,
 }

@@ -72,6 +72,11 @@ impl Refusals {
         Some(Verdict { reset_ms: known.verdict.reset_ms.saturating_sub(gone), wait, ..known.verdict })
     }
 
+    /// Forgets what is known of one subject.
+    pub fn forget(&mut self, key: &Key) {
+        self.known.pop(key);
+    }
+
     /// How many refusals are held.
     pub fn len(&self) -> usize {
         self.known.len()
@@ -91,7 +96,7 @@ mod tests {
     const QUOTA: Quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 60_000 };
 
     fn key(subject: &str) -> Key {
-        Key { limit: 0, subject: subject.into() }
+        Key { stem: "limit".into(), subject: subject.into() }
     }
 
     fn refused(ms: u64) -> Verdict {

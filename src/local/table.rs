@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
+use std::rc::Rc;
 
 use lru::LruCache;
 
@@ -46,7 +47,7 @@ const OVERHEAD: usize = 160;
 #[derive(Debug)]
 pub struct Table {
     entries: LruCache<Key, Entry>,
-    overflow: HashMap<usize, State>,
+    overflow: HashMap<Rc<str>, State>,
     max_subjects: usize,
     bytes: usize,
 }
@@ -69,6 +70,12 @@ impl Table {
         }
     }
 
+    /// Takes another policy's bound and the stems of its limits. Counts of limits that are gone fall idle like any.
+    pub fn configure(&mut self, max_subjects: usize, stems: &[&str]) {
+        self.max_subjects = max_subjects.max(1);
+        self.overflow.retain(|stem, _| stems.contains(&&**stem));
+    }
+
     /// Decides a request, all or nothing, and keeps what it charged.
     pub fn decide(&mut self, asks: &[LocalAsk], now_ms: u64) -> Decision {
         let (checks, places): (Vec<Check>, Vec<Place>) =
@@ -77,7 +84,7 @@ impl Table {
         for ((ask, place), write) in asks.iter().zip(places).zip(&decision.writes) {
             let Some(state) = write else { continue };
             if place == Place::Overflow {
-                self.overflow.insert(ask.key.limit, state.clone());
+                self.overflow.insert(ask.key.stem.clone(), state.clone());
                 let mut own = State::idle(&ask.quota, now_ms);
                 own.charge(&ask.quota, ask.cost, now_ms);
                 self.keep(&ask.key, own, &ask.quota, now_ms);
@@ -129,7 +136,7 @@ impl Table {
         let (state, place) = match own {
             Some(state) => (Some(state), Place::Own),
             None if self.has_room(now_ms) => (None, Place::Own),
-            None => (self.overflow.get(&ask.key.limit).cloned(), Place::Overflow),
+            None => (self.overflow.get(&ask.key.stem).cloned(), Place::Overflow),
         };
         (Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state }, place)
     }
@@ -191,7 +198,7 @@ mod tests {
     }
 
     fn key(subject: &str) -> Key {
-        Key { limit: 0, subject: subject.into() }
+        Key { stem: "limit".into(), subject: subject.into() }
     }
 
     fn ask(subject: &str, limit: u64) -> LocalAsk {

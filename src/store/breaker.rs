@@ -104,6 +104,15 @@ impl Breaker {
         }
     }
 
+    /// Takes another policy's numbers. Where it stands and how often it opened stays; what was counted does unless the
+    /// window is another, since the parts of one window say nothing about those of another.
+    pub fn configure(&mut self, config: Config) {
+        if config.window_ms != self.config.window_ms {
+            self.buckets = [Bucket::default(); BUCKETS as usize];
+        }
+        self.config = config;
+    }
+
     /// Leave for a call with this deadline; `Err` is for how many milliseconds there is none.
     pub fn permit(&mut self, now_ms: u64, deadline_ms: u64) -> Result<Permit, u64> {
         let now = self.tick(now_ms);

@@ -1,6 +1,7 @@
 //! What came back: verdicts, or an error in one of a few classes. Body first, then status.
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::call::Ask;
 use super::error::{Class, StoreError};
@@ -22,6 +23,8 @@ pub enum Said {
     Decided(Answered),
     /// Another request was charged under the same charge id.
     Conflict,
+    /// What a plain command came to.
+    Value(Value),
 }
 
 /// A decision of the store.
@@ -35,9 +38,9 @@ pub struct Answered {
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
 #[derive(Deserialize)]
-struct Envelope {
-    #[serde(default)]
-    result: Option<Vec<i64>>,
+struct Envelope<T> {
+    #[serde(default = "Option::default")]
+    result: Option<T>,
     #[serde(default)]
     error: Option<String>,
 }
@@ -47,7 +50,7 @@ pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Said, StoreError> {
     if body.len() > LONGEST {
         return Err(StoreError::new(Class::Malformed, "reply too long"));
     }
-    match serde_json::from_str::<Envelope>(body) {
+    match serde_json::from_str::<Envelope<Vec<i64>>>(body) {
         Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
         Ok(Envelope { result: Some(numbers), .. }) if status < 300 => match numbers.as_slice() {
             [CONFLICT] => Ok(Said::Conflict),
@@ -55,6 +58,18 @@ pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Said, StoreError> {
                 .map(Said::Decided)
                 .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
         },
+        _ => Err(StoreError::of_text(body, status)),
+    }
+}
+
+/// Reads a reply to a plain command; `null` counts as none.
+pub fn read_value(status: u16, body: &str) -> Result<Value, StoreError> {
+    if body.len() > LONGEST {
+        return Err(StoreError::new(Class::Malformed, "reply too long"));
+    }
+    match serde_json::from_str::<Envelope<Value>>(body) {
+        Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
+        Ok(Envelope { result: Some(value), .. }) if status < 300 => Ok(value),
         _ => Err(StoreError::of_text(body, status)),
     }
 }
@@ -102,7 +117,7 @@ mod tests {
     fn decided(body: &str, asks: &[Ask]) -> Answered {
         match read(200, body, asks).unwrap() {
             Said::Decided(answered) => answered,
-            Said::Conflict => panic!("no decision"),
+            other => panic!("{other:?} is no decision"),
         }
     }
 

@@ -18,6 +18,14 @@ impl Budget {
         Self { config, tokens: if config.budget > 0.0 { 1.0 } else { 0.0 } }
     }
 
+    /// Takes another policy's numbers; what was saved up stays, unless nothing is to be retried any more.
+    pub fn configure(&mut self, config: Config) {
+        self.config = config;
+        if config.budget <= 0.0 {
+            self.tokens = 0.0;
+        }
+    }
+
     /// A call was made.
     pub fn earn(&mut self) {
         self.tokens = (self.tokens + self.config.budget).min(SAVED);

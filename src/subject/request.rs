@@ -119,7 +119,7 @@ fn cookie(header: &str, name: &str) -> Option<String> {
 }
 
 /// The first query parameter of that name, decoded as forms are (`+` is a space).
-fn query_value(query: &str, name: &str) -> Option<String> {
+pub fn query_value(query: &str, name: &str) -> Option<String> {
     query.split('&').find_map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decoded(key) == name).then(|| decoded(value).into_owned())

@@ -39,7 +39,7 @@ fn the_table_stays_within_its_bound() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingLog] {
         let quota = Quota { algorithm, limit: 5, burst: 5, window_ms: 60_000 };
         let ask = |subject: &str| LocalAsk {
-            key: Key { limit: 0, subject: subject.into() },
+            key: Key { stem: "limit".into(), subject: subject.into() },
             quota,
             cost: 1,
             shadow: false,

@@ -150,9 +150,10 @@ pub(super) fn explain(
     attributes: &dyn Attributes,
     now_ms: u64,
 ) -> Option<Explained> {
-    let prepared = gateway.limits.get(index)?;
+    let prepared = gateway.rules.limits.get(index)?;
     let limit = &prepared.limit;
-    let admitted = admit::admit(&gateway.limits, &[index], attributes, CostSource::Rules, &gateway.digester);
+    let admitted =
+        admit::admit(&gateway.rules.limits, &[index], attributes, CostSource::Rules, &gateway.digester);
     let allowance = admit::plan(prepared, attributes);
     let exempt = exemptions(prepared, attributes);
     let (admission, problem) = match admitted {
@@ -192,7 +193,8 @@ pub(super) fn explain(
         override_key: ask.map(|ask| format!("{}{}", prepared.override_stem, ask.subject)),
         from_idle: ask.and_then(|ask| from_idle(ask, now_ms)),
         on_store_error: words::on_store_error(limit.on_store_error),
-        degraded: degraded.map(|ask| counted(&settle::shared(ask.quota, gateway.policy.degraded.share))),
+        degraded: degraded
+            .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
         exempt,
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
         problem,
@@ -217,7 +219,7 @@ fn plan(prepared: &Prepared, part: &KeyPart, attributes: &dyn Attributes) -> Pla
 
 fn part(gateway: &Gateway, part: &KeyPart, attributes: &dyn Attributes) -> Part {
     let value = attributes.value(part).map(std::borrow::Cow::into_owned);
-    let give = if value.is_some() { None } else { give(part, &gateway.policy.gateway.client_ip) };
+    let give = if value.is_some() { None } else { give(part, &gateway.rules.policy.gateway.client_ip) };
     Part { part: part.to_string(), value, give }
 }
 

@@ -121,7 +121,7 @@ impl Gateway {
     pub fn explain(mut self, request: &Request<'_>, now_ms: u64) -> Explanation {
         let url = split_url(request.url);
         let (host, path) = (canonical_host(url.host), path::canonical(url.path));
-        let matched = self.policy.router.match_route(request.method, &host, &path);
+        let matched = self.rules.policy.router.match_route(request.method, &host, &path);
         let course = course(request, &path, matched.as_ref());
         let unmatched = matched.is_none() && course == Course::Unmatched;
         let nearest = unmatched.then(|| self.nearest(request.method, &host, &path)).flatten();
@@ -135,12 +135,13 @@ impl Gateway {
                 route: &matched.route.name,
                 params: matched.params.clone(),
                 platform: request.platform,
-                client_ip: &self.policy.gateway.client_ip,
-                ipv6_prefix: self.policy.gateway.ipv6_prefix,
+                client_ip: &self.rules.policy.gateway.client_ip,
+                ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
             };
             let chosen = &matched.route.limits;
             let limits = chosen.iter().filter_map(|index| limit::explain(&self, *index, &attributes, now_ms));
-            let whole = admit::admit(&self.limits, chosen, &attributes, CostSource::Rules, &self.digester);
+            let whole =
+                admit::admit(&self.rules.limits, chosen, &attributes, CostSource::Rules, &self.digester);
             let settled = whole.ok().filter(|admission| !admission.blocked.iter().any(|line| line.refuses()));
             (limits.collect(), settled.and_then(|admission| self.store_down(&admission.asks)))
         });
@@ -164,7 +165,7 @@ impl Gateway {
 
     /// Tries the other methods and hosts that routes name.
     fn nearest(&self, method: &str, host: &str, path: &str) -> Option<Nearest> {
-        let router = &self.policy.router;
+        let router = &self.rules.policy.router;
         let routes = router.routes();
         let methods =
             [method].into_iter().chain(routes.iter().flat_map(|r| r.methods.iter().map(String::as_str)));
@@ -179,15 +180,15 @@ impl Gateway {
 
     /// Whose failure policy decides. `None` where nothing would have asked the store.
     fn store_down(&self, asks: &[Ask]) -> Option<StoreDown> {
-        let name = |index: usize| self.limits.get(index).map(|prepared| prepared.limit.name.clone());
+        let name = |index: usize| self.rules.limits.get(index).map(|prepared| prepared.limit.name.clone());
         if asks.is_empty() {
             return None;
         }
-        if let Some(outcome) = settle::closed(&self.limits, asks, 0) {
+        if let Some(outcome) = settle::closed(&self.rules.limits, asks, 0) {
             let by = outcome.lines.iter().filter_map(|line| name(line.limit)).collect();
             return Some(StoreDown { tier: outcome.tier.word(), by });
         }
-        let degraded = settle::degraded_asks(&self.limits, asks);
+        let degraded = settle::degraded_asks(&self.rules.limits, asks);
         let tier =
             if degraded.is_empty() { super::outcome::Tier::Open } else { super::outcome::Tier::Degraded };
         let by = degraded.iter().filter_map(|ask| name(ask.limit)).collect();
