@@ -70,7 +70,8 @@ export function operationOf(method, path) {
   const segments = path.replace(/\?.*/s, '').split('/');
   return operations.find((operation) => {
     const steps = operation.path.split('/');
-    const fits = (/** @type {string} */ step, /** @type {number} */ at) => step.startsWith('{') || step === segments[at];
+    const fits = (/** @type {string} */ step, /** @type {number} */ at) =>
+      step.startsWith('{') || step === segments[at];
     return operation.method === method && steps.length === segments.length && steps.every(fits);
   });
 }

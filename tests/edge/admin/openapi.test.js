@@ -39,10 +39,40 @@ const text = policy([
 
 const TOKENS = [{}, { authorization: 'Bearer wrong' }, { authorization: `Basic ${ADMIN_TOKEN}` }, AUTHORIZED];
 const NAMES = ['tenant-minute', 'pair', 'nosuch', '%20', '%F0%9F%98%80', '__proto__', 'x'.repeat(200)];
-const SUBJECTS = ['acme', 'a%2Cb', 'a,b', '192.0.2.1,acme', '-', '-,-', '', '%', '%zz', '%ff', '%2F..%2F..', '%E2%82%AC'];
+const SUBJECTS = [
+  'acme',
+  'a%2Cb',
+  'a,b',
+  '192.0.2.1,acme',
+  '-',
+  '-,-',
+  '',
+  '%',
+  '%zz',
+  '%ff',
+  '%2F..%2F..',
+  '%E2%82%AC',
+];
 const IDS = ['job-7', '%2F', '-', 'x'.repeat(300)];
 /** One value of every type, for wherever another is wanted. */
-const VALUES = [null, true, 0, -1, 1.5, 1e300, 7, '', '7', 'x', '\u0000', '2027-01-01T00:00:00Z', [], [1], {}, { a: 1 }];
+const VALUES = [
+  null,
+  true,
+  0,
+  -1,
+  1.5,
+  1e300,
+  7,
+  '',
+  '7',
+  'x',
+  '\u0000',
+  '2027-01-01T00:00:00Z',
+  [],
+  [1],
+  {},
+  { a: 1 },
+];
 
 /**
  * Paths of an operation with each parameter in turn as it may be and as it may not.
@@ -59,7 +89,13 @@ function paths({ path, parameters }) {
   );
   const queries = parameters
     .filter((parameter) => parameter.in === 'query')
-    .flatMap(({ name, example }) => [`?${name}=${example}`, `?${name}=`, `?${name}=%ff`, `?${name}`, `?x=1&${name}=nosuch`]);
+    .flatMap(({ name, example }) => [
+      `?${name}=${example}`,
+      `?${name}=`,
+      `?${name}=%ff`,
+      `?${name}`,
+      `?x=1&${name}=nosuch`,
+    ]);
   return [usual, ...new Set(spelled), ...queries.map((query) => usual + query)];
 }
 
@@ -79,7 +115,19 @@ function bodies({ definition }) {
     ...VALUES.map((value) => ({ ...example, [field]: value })),
     Object.fromEntries(Object.entries(example).filter(([name]) => name !== field)),
   ]);
-  const texts = ['', ' ', '{', 'x', 'null', '[]', '7', '"x"', '\u0000', '{"a":1,"a":2}', `{"a":"${'x'.repeat(70_000)}"}`];
+  const texts = [
+    '',
+    ' ',
+    '{',
+    'x',
+    'null',
+    '[]',
+    '7',
+    '"x"',
+    '\u0000',
+    '{"a":1,"a":2}',
+    `{"a":"${'x'.repeat(70_000)}"}`,
+  ];
   return [example, { ...example, more: 1 }, ...varied].map((body) => JSON.stringify(body)).concat(texts);
 }
 

@@ -76,7 +76,11 @@ describe('what names nobody', () => {
       ['limits/query/%ff', /not UTF-8/],
       ['limits/all/x', /`global` holds nothing: write `-`/],
     ]) {
-      assert.match(problem(await call(edge, 'GET', String(path)), 400).detail, /** @type {RegExp} */ (said), String(path));
+      assert.match(
+        problem(await call(edge, 'GET', String(path)), 400).detail,
+        /** @type {RegExp} */ (said),
+        String(path),
+      );
     }
     assert.equal(world.store.stats.requests, 0);
   });
@@ -92,7 +96,16 @@ describe('what names nobody', () => {
 
   test('404 and 405 for calls that are not there', async () => {
     const edge = await world.gateway(text);
-    for (const path of ['', 'x', 'limits', 'limits/query', 'limits/query/a/b', 'overrides/query', 'status/x', 'Status']) {
+    for (const path of [
+      '',
+      'x',
+      'limits',
+      'limits/query',
+      'limits/query/a/b',
+      'overrides/query',
+      'status/x',
+      'Status',
+    ]) {
       problem(await call(edge, 'GET', path), 404);
     }
     for (const [method, path, allow] of [
