@@ -1,7 +1,8 @@
 //! `tests/policies`: good ones are read; bad ones give the errors they announce and no others.
 //!
 //! A bad file opens with one `# expect: LINE: TEXT` for each error, where LINE counts the lines of the whole file
-//! and TEXT stands in the error as it is shown.
+//! and TEXT stands in the error as it is shown. JSON holds no comments: what `NAME.json` must give stands in
+//! `NAME.expect`, one `LINE: TEXT` a line, where LINE is `-` for errors that are known by their place alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -78,6 +79,33 @@ fn bad_policies_are_as_bad_in_json() {
         assert_eq!(errors.len(), expected(&text).len(), "{}: {errors:#?}", path.display());
         assert!(errors.iter().all(|error| error.line.is_none()), "{}", path.display());
     }
+}
+
+#[test]
+fn bad_json_gives_the_errors_it_announces() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/policies/bad");
+    let mut seen = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
+        seen += 1;
+        let announced = fs::read_to_string(path.with_extension("expect")).unwrap();
+        let errors = read_json(&fs::read_to_string(&path).unwrap()).err().unwrap_or_default();
+        assert_eq!(errors.len(), announced.lines().count(), "{}: {errors:#?}", path.display());
+        for (error, announced) in errors.iter().zip(announced.lines()) {
+            let (line, text) = announced.split_once(": ").unwrap();
+            assert_eq!(
+                error.line.map_or("-".to_owned(), |line| line.to_string()),
+                line,
+                "{}",
+                path.display()
+            );
+            assert!(error.to_string().contains(text), "{}: {error}", path.display());
+        }
+    }
+    assert!(seen > 0);
 }
 
 #[test]

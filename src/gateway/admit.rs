@@ -1,5 +1,6 @@
 //! From a request's attributes to what the store is asked: exemptions, plans, costs and subjects.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::answer::Answer;
@@ -8,6 +9,8 @@ use super::outcome::Line;
 use super::prepared::{Allowance, Prepared};
 use super::problem;
 use crate::limit::{Verdict, Wait};
+use crate::policy::KeyPart;
+use crate::policy::address::Network;
 use crate::store::Ask;
 use crate::subject::{Attributes, Digester, Who, identify};
 
@@ -120,20 +123,43 @@ fn subject(
     }
 }
 
-fn plan<'a>(prepared: &'a Prepared, attributes: &dyn Attributes) -> &'a Allowance {
-    let named = prepared.limit.plan.as_ref().and_then(|part| attributes.value(part));
-    named.and_then(|name| prepared.plans.get(name.as_ref())).unwrap_or(&prepared.quota)
+/// The plan's name that the request holds, where the limit has plans, and the plan if there is one of that name.
+pub(super) fn named_plan<'a, 'r>(
+    prepared: &'a Prepared,
+    attributes: &'r dyn Attributes,
+) -> Option<(Cow<'r, str>, Option<&'a Allowance>)> {
+    let name = prepared.limit.plan.as_ref().and_then(|part| attributes.value(part))?;
+    let plan = prepared.plans.get(name.as_ref());
+    Some((name, plan))
+}
+
+/// What the request's subject may use.
+pub(super) fn plan<'a>(prepared: &'a Prepared, attributes: &dyn Attributes) -> &'a Allowance {
+    named_plan(prepared, attributes).and_then(|(_, plan)| plan).unwrap_or(&prepared.quota)
 }
 
 fn exempt(prepared: &Prepared, attributes: &dyn Attributes) -> bool {
+    exempting_network(prepared, attributes).is_some() || exempting_part(prepared, attributes).is_some()
+}
+
+/// The network that exempts the request's address.
+pub(super) fn exempting_network<'a>(
+    prepared: &'a Prepared,
+    attributes: &dyn Attributes,
+) -> Option<&'a Network> {
     let networks = &prepared.limit.exempt.networks;
-    let by_address = !networks.is_empty()
-        && attributes
-            .address()
-            .is_some_and(|address| networks.iter().any(|network| network.contains(address)));
-    by_address
-        || prepared
-            .exempt
-            .iter()
-            .any(|(part, secret)| attributes.value(part).is_some_and(|value| secret.is(&value)))
+    if networks.is_empty() {
+        return None;
+    }
+    let address = attributes.address()?;
+    networks.iter().find(|network| network.contains(address))
+}
+
+/// The attribute whose value exempts the request.
+pub(super) fn exempting_part<'a>(prepared: &'a Prepared, attributes: &dyn Attributes) -> Option<&'a KeyPart> {
+    let met = prepared
+        .exempt
+        .iter()
+        .find(|(part, secret)| attributes.value(part).is_some_and(|value| secret.is(&value)));
+    met.map(|(part, _)| part)
 }

@@ -87,6 +87,9 @@ impl Gateway {
     pub(super) fn own(&mut self, request: &Request<'_>, canonical: &str, now_ms: u64) -> Step {
         let call = canonical.strip_prefix(OWN).unwrap_or_default();
         if call == "health" {
+            if !matches!(request.method, "GET" | "HEAD") {
+                return Step::Answer(problem::method_not_allowed("health", "GET, HEAD"));
+            }
             return Step::Answer(self.healthy());
         }
         // As it was sent: a subject that decodes to a way up is no page.

@@ -11,6 +11,8 @@ pub mod answer;
 pub mod asking;
 pub mod check_api;
 pub mod cost;
+#[cfg(not(target_arch = "wasm32"))]
+pub mod explain;
 pub mod given;
 pub mod headers;
 pub mod health;

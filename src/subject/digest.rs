@@ -23,6 +23,11 @@ impl Digester {
         Self { keyed: keyed.and_then(|secret| Hmac::new_from_slice(secret.as_bytes()).ok()) }
     }
 
+    /// Whether there is a secret.
+    pub fn is_keyed(&self) -> bool {
+        self.keyed.is_some()
+    }
+
     /// Begins a digest.
     pub fn start(&self) -> Running {
         match &self.keyed {

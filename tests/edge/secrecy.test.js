@@ -91,14 +91,14 @@ describe('what is kept and said of a client', () => {
     assert.equal((await world.keys()).length, 2);
   });
 
-  test('a refusal is logged with its limit, digest, cost, tier, reason and wait', async () => {
+  test('a refusal is logged with its route, limit, digest, cost, tier, reason and wait', async () => {
     const edge = await world.gateway(byClient);
     for (let sent = 0; sent < 4; sent += 1) await edge.send(path, { headers: PRIVATE });
     const [{ subject, retry_after, ...line }] = await edge.logged('refused');
     assert.match(subject, /^[\w-]{20}$/);
     assert.ok(retry_after > 0);
-    const expected = { event: 'refused', limit: 'every-part', cost: 1, tier: 'store', reason: 'quota-exceeded' };
-    assert.deepEqual(line, expected);
+    const said = { route: '_of__id_', limit: 'every-part', cost: 1, tier: 'store', reason: 'quota-exceeded' };
+    assert.deepEqual(line, { event: 'refused', ...said });
   });
 
   test('an address is logged as a digest too', async () => {

@@ -143,7 +143,7 @@ impl Known<'_> {
     }
 }
 
-/// Whether there was anything to forget.
+/// Whether there was anything to forget. Names hold only characters that JSON takes as they are.
 pub(super) fn forgotten(name: &str, forgotten: bool) -> Answer {
-    Answer::json(200, serde_json::json!({ "name": name, "forgotten": forgotten }).to_string())
+    Answer::json(200, format!("{{\"name\":\"{name}\",\"forgotten\":{forgotten}}}"))
 }

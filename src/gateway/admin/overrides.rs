@@ -204,7 +204,7 @@ pub(super) fn found(name: &str, value: &Value, now_ms: u64) -> Answer {
     }
 }
 
-/// Whether there was an override to remove.
+/// Whether there was an override to remove. Names hold only characters that JSON takes as they are.
 pub(super) fn removed(name: &str, removed: bool) -> Answer {
-    Answer::json(200, serde_json::json!({ "name": name, "removed": removed }).to_string())
+    Answer::json(200, format!("{{\"name\":\"{name}\",\"removed\":{removed}}}"))
 }

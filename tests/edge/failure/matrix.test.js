@@ -30,7 +30,7 @@ const byFailure = (store = {}) =>
 const failing = (/** @type {Row} */ { reason, sign }) => ({ event: 'store-failing', reason, sign });
 
 const refused = (/** @type {typeof KINDS[number]} */ kind, /** @type {object} */ fields) => {
-  return { event: 'refused', limit: kind, cost: 1, tier: kind, ...fields };
+  return { event: 'refused', route: `_${kind}`, limit: kind, cost: 1, tier: kind, ...fields };
 };
 
 /** Lines without whom they are about. @param {Record<string, unknown>[]} log */

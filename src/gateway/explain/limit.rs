@@ -1,0 +1,275 @@
+//! What one limit is to one request.
+
+use serde::Serialize;
+
+use super::super::admit::{self, Admission, CostSource};
+use super::super::prepared::{Allowance, Prepared};
+use super::super::{Gateway, settle};
+use super::words;
+use crate::limit::{self, Check, Quota, Wait};
+use crate::policy::{ExemptValue, KeyPart, OnStoreError, duration};
+use crate::store::Ask;
+use crate::subject::Attributes;
+
+/// One limit of the request's route.
+#[derive(Debug, Serialize)]
+pub struct Explained {
+    /// Its name.
+    pub name: String,
+    /// As the policy writes it.
+    pub algorithm: &'static str,
+    /// Counts and reports, never refuses.
+    pub shadow: bool,
+    /// Whether it counts this request.
+    pub applies: Applies,
+    /// What the subject may use.
+    pub quota: Numbers,
+    /// The plan, where the limit has plans.
+    pub plan: Option<Plan>,
+    /// What the request costs, where it is counted.
+    pub cost: Option<Price>,
+    /// The parts it counts by, with what the request holds.
+    pub key: Vec<Part>,
+    /// As the policy writes it.
+    pub on_missing_key: &'static str,
+    /// Key of the subject's state in the store.
+    pub store_key: Option<String>,
+    /// Key of the subject's override, which would replace the quota.
+    pub override_key: Option<String>,
+    /// What a subject that has used nothing gets.
+    pub from_idle: Option<FromIdle>,
+    /// As the policy writes it.
+    pub on_store_error: &'static str,
+    /// What one isolate grants while the store is down, if it is the isolate that decides.
+    pub degraded: Option<Numbers>,
+    /// Whom the limit exempts.
+    pub exempt: Exemptions,
+    /// The attribute that names a logical request, with what the request holds.
+    pub idempotency: Option<Part>,
+    /// The answer to a request that the limit cannot count.
+    pub problem: Option<Problem>,
+}
+
+/// Whether a limit counts a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Applies {
+    /// It does.
+    Counted,
+    /// The limit or the plan is `"unlimited"`.
+    Unlimited,
+    /// The request is exempt.
+    Exempt,
+    /// A key part is missing, and `on_missing_key` is `skip`.
+    Skipped,
+    /// The limit or the plan is `"blocked"`: 429.
+    Blocked,
+    /// The request lacks something or asks for an impossible cost: 400.
+    Faulty,
+}
+
+/// A quota in numbers.
+#[derive(Debug, Serialize)]
+pub struct Numbers {
+    /// Units per window; a word where it is `"unlimited"` or `"blocked"`.
+    pub limit: serde_json::Value,
+    /// Units at once from idle, for a token bucket.
+    pub burst: Option<u64>,
+    /// As the policy writes it.
+    pub window: String,
+}
+
+/// How the plan was found.
+#[derive(Debug, Serialize)]
+pub struct Plan {
+    /// The attribute that names it.
+    pub part: String,
+    /// What the request holds.
+    pub value: Option<String>,
+    /// Whether there is a plan of that name; without, the limit's own quota holds.
+    pub known: bool,
+}
+
+/// A cost and where it comes from.
+#[derive(Debug, Serialize)]
+pub struct Price {
+    /// Units.
+    pub units: u64,
+    /// The header that may carry it.
+    pub header: Option<String>,
+    /// Whether it did.
+    pub stated: bool,
+    /// Greatest that it may carry.
+    pub max: u64,
+}
+
+/// An attribute of the request.
+#[derive(Debug, Serialize)]
+pub struct Part {
+    /// As the policy writes it.
+    pub part: String,
+    /// What the request holds; `None` for nothing.
+    pub value: Option<String>,
+    /// Where nothing is held: how the checker is told of it.
+    pub give: Option<String>,
+}
+
+/// What a subject that has used nothing gets.
+#[derive(Debug, Serialize)]
+pub struct FromIdle {
+    /// Whether the request passes.
+    pub passes: bool,
+    /// Units left afterwards.
+    pub remaining: u64,
+}
+
+/// Whom a limit exempts.
+#[derive(Debug, Default, Serialize)]
+pub struct Exemptions {
+    /// What exempts this request.
+    pub by: Option<String>,
+    /// All that would.
+    pub rules: Vec<String>,
+    /// Rules whose binding is not set here, so that they exempt nobody.
+    pub unset: Vec<String>,
+}
+
+/// A refusal that no count would change.
+#[derive(Debug, Serialize)]
+pub struct Problem {
+    /// HTTP status.
+    pub status: u16,
+    /// What is wrong, as the client is told.
+    pub detail: String,
+}
+
+/// Explains the limit of this index.
+pub(super) fn explain(
+    gateway: &Gateway,
+    index: usize,
+    attributes: &dyn Attributes,
+    now_ms: u64,
+) -> Option<Explained> {
+    let prepared = gateway.rules.limits.get(index)?;
+    let limit = &prepared.limit;
+    let admitted =
+        admit::admit(&gateway.rules.limits, &[index], attributes, CostSource::Rules, &gateway.digester);
+    let allowance = admit::plan(prepared, attributes);
+    let exempt = exemptions(prepared, attributes);
+    let (admission, problem) = match admitted {
+        Ok(admission) => (admission, None),
+        Err(answer) => {
+            let told: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+            let detail = told.get("detail").and_then(|text| text.as_str()).unwrap_or_default().to_owned();
+            (Admission::default(), Some(Problem { status: answer.status, detail }))
+        }
+    };
+    let (ask, line) = (admission.asks.first(), admission.blocked.first());
+    let applies = match (ask, line, &problem) {
+        (_, _, Some(_)) => Applies::Faulty,
+        (Some(_), _, _) => Applies::Counted,
+        (_, Some(_), _) => Applies::Blocked,
+        _ if *allowance == Allowance::Unlimited => Applies::Unlimited,
+        _ if exempt.by.is_some() => Applies::Exempt,
+        _ => Applies::Skipped,
+    };
+    let degraded = ask.filter(|_| limit.on_store_error == OnStoreError::Degraded);
+    Some(Explained {
+        name: limit.name.clone(),
+        algorithm: words::algorithm(limit.algorithm),
+        shadow: limit.shadow,
+        applies,
+        quota: numbers(prepared, allowance),
+        plan: limit.plan.as_ref().map(|part| plan(prepared, part, attributes)),
+        cost: ask.map(|ask| ask.cost).or(line.map(|line| line.cost)).map(|units| Price {
+            units,
+            header: limit.cost.header.clone(),
+            stated: limit.cost.header.as_ref().is_some_and(|name| attributes.header(name).is_some()),
+            max: limit.cost.max,
+        }),
+        key: limit.key.iter().map(|key_part| part(gateway, key_part, attributes)).collect(),
+        on_missing_key: words::on_missing_key(limit.on_missing_key),
+        store_key: ask.map(|ask| format!("{}{}", prepared.state_stem, ask.subject)),
+        override_key: ask.map(|ask| format!("{}{}", prepared.override_stem, ask.subject)),
+        from_idle: ask.and_then(|ask| from_idle(ask, now_ms)),
+        on_store_error: words::on_store_error(limit.on_store_error),
+        degraded: degraded
+            .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
+        exempt,
+        idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
+        problem,
+    })
+}
+
+/// The model's verdict on a subject that has used nothing.
+fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
+    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None };
+    let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
+    Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })
+}
+
+fn plan(prepared: &Prepared, part: &KeyPart, attributes: &dyn Attributes) -> Plan {
+    let named = admit::named_plan(prepared, attributes);
+    Plan {
+        part: part.to_string(),
+        known: named.as_ref().is_some_and(|(_, plan)| plan.is_some()),
+        value: named.map(|(name, _)| name.into_owned()),
+    }
+}
+
+fn part(gateway: &Gateway, part: &KeyPart, attributes: &dyn Attributes) -> Part {
+    let value = attributes.value(part).map(std::borrow::Cow::into_owned);
+    let give = if value.is_some() { None } else { give(part, &gateway.rules.policy.gateway.client_ip) };
+    Part { part: part.to_string(), value, give }
+}
+
+/// The argument that would tell the checker of a part.
+fn give(part: &KeyPart, client_ip: &str) -> Option<String> {
+    match part {
+        KeyPart::Ip => Some(format!("-H '{client_ip}: 192.0.2.1'")),
+        KeyPart::Country => Some("--country CH".to_owned()),
+        KeyPart::Asn => Some("--asn 13335".to_owned()),
+        KeyPart::Header(name) => Some(format!("-H '{name}: …'")),
+        KeyPart::Cookie(name) => Some(format!("-H 'cookie: {name}=…'")),
+        KeyPart::Query(name) => Some(format!("?{name}=… in the URL")),
+        KeyPart::Global
+        | KeyPart::Route
+        | KeyPart::Method
+        | KeyPart::Host
+        | KeyPart::Path
+        | KeyPart::Param(_) => None,
+    }
+}
+
+fn numbers(prepared: &Prepared, allowance: &Allowance) -> Numbers {
+    let word = |word: &str| Numbers {
+        limit: word.into(),
+        burst: None,
+        window: duration::to_text(prepared.limit.window_ms),
+    };
+    match allowance {
+        Allowance::Unlimited => word("unlimited"),
+        Allowance::Blocked => word("blocked"),
+        Allowance::Limited(quota, _) => counted(quota),
+    }
+}
+
+fn counted(quota: &Quota) -> Numbers {
+    let burst = (quota.algorithm == crate::policy::Algorithm::TokenBucket).then_some(quota.burst);
+    Numbers { limit: quota.limit.into(), burst, window: duration::to_text(quota.window_ms) }
+}
+
+fn exemptions(prepared: &Prepared, attributes: &dyn Attributes) -> Exemptions {
+    let network = admit::exempting_network(prepared, attributes).map(|network| format!("ip in {network}"));
+    let by = network.or_else(|| admit::exempting_part(prepared, attributes).map(ToString::to_string));
+    let written = &prepared.limit.exempt;
+    let networks = written.networks.iter().map(|network| format!("ip in {network}"));
+    let values = written.values.iter().map(|(part, _)| part.to_string());
+    let unset = written.values.iter().filter_map(|(part, value)| match value {
+        ExemptValue::Binding(name) if !prepared.exempt.iter().any(|(set, _)| set == part) => {
+            Some(format!("{part} = binding:{name}"))
+        }
+        _ => None,
+    });
+    Exemptions { by, rules: networks.chain(values).collect(), unset: unset.collect() }
+}

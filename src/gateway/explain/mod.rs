@@ -1,0 +1,251 @@
+//! What the gateway would make of one request, explained without a store: the checker's `--explain`. Host only.
+//!
+//! Nothing is decided here. The answer is [`Gateway::receive`]'s own, of a gateway without a store and so for a
+//! subject that has used nothing; what each limit comes to is asked of `admit`, one limit at a time, so that a fault
+//! of one does not hide the next.
+
+mod limit;
+mod text;
+mod words;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use limit::{Applies, Explained};
+
+use super::admit::{self, CostSource};
+use super::{Gateway, OWN, Request, Step, is_free_preflight, settle, went_through_us};
+use crate::policy::path;
+use crate::policy::routes::Matched;
+use crate::store::Ask;
+use crate::subject::HttpRequest;
+use crate::subject::request::{canonical_host, split_url};
+
+/// A request and what the gateway would make of it.
+#[derive(Debug, Serialize)]
+pub struct Explanation {
+    /// As sent.
+    pub method: String,
+    /// As sent.
+    pub url: String,
+    /// As routes are matched: lower case, without port.
+    pub host: String,
+    /// As routes are matched: decoded, without dot segments and doubled slashes.
+    pub path: String,
+    /// What becomes of the request before a limit is looked at.
+    pub course: Course,
+    /// The route that takes it.
+    pub route: Option<Taken>,
+    /// Another method or host with which a route would take it, where none does.
+    pub nearest: Option<Nearest>,
+    /// Each limit of its route, in the order written there.
+    pub limits: Vec<Explained>,
+    /// The answer, if the subjects have used nothing so far. `None` for paths of the gateway's own.
+    pub answer: Option<Expected>,
+    /// What happens instead while the store is down. `None` where nothing asks the store.
+    pub store_down: Option<StoreDown>,
+    /// Whether digests in store keys are made with `KEY_SECRET`.
+    pub keyed_digests: bool,
+}
+
+/// What becomes of a request before a limit is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Course {
+    /// A path of the gateway's own: never limited, never forwarded.
+    Own,
+    /// Its `Via` names the gateway.
+    Loop,
+    /// No route takes it.
+    Unmatched,
+    /// Its route names no limits.
+    WithoutLimits,
+    /// A CORS preflight, which no limit counts.
+    Preflight,
+    /// Its route's limits are looked at.
+    Limited,
+}
+
+/// A route and what its path's parameters took.
+#[derive(Debug, Serialize)]
+pub struct Taken {
+    /// Its name.
+    pub name: String,
+    /// Its path as written.
+    pub path: String,
+    /// Methods it takes; none: all.
+    pub methods: Vec<String>,
+    /// Host it takes; `None`: all.
+    pub host: Option<String>,
+    /// Parameters by name.
+    pub params: BTreeMap<String, String>,
+}
+
+/// What to change for a route to take the request.
+#[derive(Debug, Serialize)]
+pub struct Nearest {
+    /// Name of that route.
+    pub route: String,
+    /// The method it takes.
+    pub method: String,
+    /// The host it takes.
+    pub host: String,
+}
+
+/// An answer.
+#[derive(Debug, Serialize)]
+pub struct Expected {
+    /// Where the request is forwarded to; `None` where it is not.
+    pub forwarded_to: Option<String>,
+    /// Status of an answer of the gateway's own.
+    pub status: Option<u16>,
+    /// Headers that the gateway adds to the origin's answer, or sends with its own.
+    pub headers: BTreeMap<&'static str, String>,
+    /// The problem document of an answer of the gateway's own.
+    pub problem: Option<serde_json::Value>,
+}
+
+/// What happens while the store is down.
+#[derive(Debug, Serialize)]
+pub struct StoreDown {
+    /// `closed`: 503. `degraded`: the isolate decides. `open`: passes uncounted.
+    pub tier: &'static str,
+    /// Names of the limits that make it so.
+    pub by: Vec<String>,
+}
+
+impl Gateway {
+    /// Explains a request at a moment in milliseconds since the Unix epoch. The gateway must have been made without
+    /// a store: it is used up, since the answer is one that it gave.
+    pub fn explain(mut self, request: &Request<'_>, now_ms: u64) -> Explanation {
+        let url = split_url(request.url);
+        let (host, path) = (canonical_host(url.host), path::canonical(url.path));
+        let matched = self.rules.policy.router.match_route(request.method, &host, &path);
+        let course = course(request, &path, matched.as_ref());
+        let unmatched = matched.is_none() && course == Course::Unmatched;
+        let nearest = unmatched.then(|| self.nearest(request.method, &host, &path)).flatten();
+        let counted = matched.as_ref().filter(|_| course == Course::Limited);
+        let (limits, store_down) = counted.map_or((Vec::new(), None), |matched| {
+            let attributes = HttpRequest {
+                method: request.method,
+                host: host.as_ref().into(),
+                path: path.as_ref().into(),
+                query: url.query,
+                route: &matched.route.name,
+                params: matched.params.clone(),
+                platform: request.platform,
+                client_ip: &self.rules.policy.gateway.client_ip,
+                ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+            };
+            let chosen = &matched.route.limits;
+            let limits = chosen.iter().filter_map(|index| limit::explain(&self, *index, &attributes, now_ms));
+            let whole =
+                admit::admit(&self.rules.limits, chosen, &attributes, CostSource::Rules, &self.digester);
+            let settled = whole.ok().filter(|admission| !admission.blocked.iter().any(|line| line.refuses()));
+            (limits.collect(), settled.and_then(|admission| self.store_down(&admission.asks)))
+        });
+        let shown = matched.filter(|_| !matches!(course, Course::Own | Course::Loop)).map(|m| taken(&m));
+        let (host, path) = (host.into_owned(), path.clone().into_owned());
+        let answer = (course != Course::Own).then(|| self.receive(request, now_ms, 0.0)).and_then(expected);
+        Explanation {
+            method: request.method.to_owned(),
+            url: request.url.to_owned(),
+            host,
+            path,
+            course,
+            route: shown,
+            nearest,
+            limits,
+            answer,
+            store_down,
+            keyed_digests: self.digester.is_keyed(),
+        }
+    }
+
+    /// Tries the other methods and hosts that routes name.
+    fn nearest(&self, method: &str, host: &str, path: &str) -> Option<Nearest> {
+        let router = &self.rules.policy.router;
+        let routes = router.routes();
+        let methods =
+            [method].into_iter().chain(routes.iter().flat_map(|r| r.methods.iter().map(String::as_str)));
+        let mut hosts = [host].into_iter().chain(routes.iter().filter_map(|route| route.host.as_deref()));
+        hosts.find_map(|host| {
+            let (method, matched) =
+                methods.clone().find_map(|method| Some((method, router.match_route(method, host, path)?)))?;
+            let route = matched.route.name.clone();
+            Some(Nearest { route, method: method.to_owned(), host: host.to_owned() })
+        })
+    }
+
+    /// Whose failure policy decides. `None` where nothing would have asked the store.
+    fn store_down(&self, asks: &[Ask]) -> Option<StoreDown> {
+        let name = |index: usize| self.rules.limits.get(index).map(|prepared| prepared.limit.name.clone());
+        if asks.is_empty() {
+            return None;
+        }
+        if let Some(outcome) = settle::closed(&self.rules.limits, asks, 0) {
+            let by = outcome.lines.iter().filter_map(|line| name(line.limit)).collect();
+            return Some(StoreDown { tier: outcome.tier.word(), by });
+        }
+        let degraded = settle::degraded_asks(&self.rules.limits, asks);
+        let tier =
+            if degraded.is_empty() { super::outcome::Tier::Open } else { super::outcome::Tier::Degraded };
+        let by = degraded.iter().filter_map(|ask| name(ask.limit)).collect();
+        Some(StoreDown { tier: tier.word(), by })
+    }
+}
+
+fn course(request: &Request<'_>, path: &str, matched: Option<&Matched<'_>>) -> Course {
+    if path.starts_with(OWN) || path == OWN.trim_end_matches('/') {
+        return Course::Own;
+    }
+    if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
+        return Course::Loop;
+    }
+    match matched {
+        None => Course::Unmatched,
+        Some(matched) if matched.route.limits.is_empty() => Course::WithoutLimits,
+        Some(matched) if is_free_preflight(request, &matched.route.methods) => Course::Preflight,
+        Some(_) => Course::Limited,
+    }
+}
+
+fn taken(matched: &Matched<'_>) -> Taken {
+    let route = matched.route;
+    Taken {
+        name: route.name.clone(),
+        path: route.path.clone(),
+        methods: route.methods.clone(),
+        host: route.host.clone(),
+        params: matched
+            .params
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect(),
+    }
+}
+
+/// The step as an answer; `None` for steps that ask for something more.
+fn expected(step: Step) -> Option<Expected> {
+    match step {
+        Step::Forward(forward) => Some(Expected {
+            forwarded_to: Some(forward.origin),
+            status: None,
+            headers: told(forward.headers),
+            problem: None,
+        }),
+        Step::Answer(answer) => Some(Expected {
+            forwarded_to: None,
+            status: Some(answer.status),
+            headers: told(answer.headers),
+            problem: serde_json::from_str(&answer.body).ok(),
+        }),
+        _ => None,
+    }
+}
+
+/// Without the tier, which is that of a gateway without a store.
+fn told(headers: Vec<(&'static str, String)>) -> BTreeMap<&'static str, String> {
+    headers.into_iter().filter(|(name, _)| *name != "Sluicegate-Tier").collect()
+}

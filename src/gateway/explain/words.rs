@@ -1,0 +1,28 @@
+//! A policy's values as the policy writes them.
+
+use crate::policy::{Algorithm, OnMissingKey, OnStoreError};
+
+pub(super) fn algorithm(algorithm: Algorithm) -> &'static str {
+    match algorithm {
+        Algorithm::FixedWindow => "fixed-window",
+        Algorithm::SlidingWindow => "sliding-window",
+        Algorithm::SlidingLog => "sliding-log",
+        Algorithm::TokenBucket => "token-bucket",
+    }
+}
+
+pub(super) fn on_store_error(policy: OnStoreError) -> &'static str {
+    match policy {
+        OnStoreError::Degraded => "degraded",
+        OnStoreError::Open => "open",
+        OnStoreError::Closed => "closed",
+    }
+}
+
+pub(super) fn on_missing_key(policy: OnMissingKey) -> &'static str {
+    match policy {
+        OnMissingKey::Deny => "deny",
+        OnMissingKey::Skip => "skip",
+        OnMissingKey::Share => "share",
+    }
+}

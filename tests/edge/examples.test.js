@@ -1,0 +1,226 @@
+// The policies of examples/, driven: what their heads promise is what a client gets.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { before, describe, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { FAULTS } from '../../dev/store/faults.js';
+import { many, statuses, tiers } from './support/client.js';
+import { left, problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from './support/fields.js';
+import { CALM_BREAKER } from './support/policy.js';
+import { useWorld } from './support/world.js';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
+const world = useWorld();
+
+/** @param {string[]} args @returns {any} what the checker prints */
+function check(...args) {
+  const command = ['run', '--quiet', '--locked', '--bin', 'sluicegate-check', '--', ...args, '--json'];
+  return JSON.parse(execFileSync('cargo', command, { cwd: root, encoding: 'utf8' }));
+}
+
+/** The policy as the POLICY var takes it. @param {string} name */
+const example = (name) => check(join('examples', `${name}.toml`)).policy;
+
+/**
+ * The example as it is, but for what a busy machine needs: time for the store, no breaker, and the tier to look at.
+ *
+ * @param {any} policy
+ */
+const started = (policy, store = {}) =>
+  world.gateway({
+    ...policy,
+    gateway: { ...policy.gateway, tier_header: true },
+    store: { ...policy.store, timeout: '10s', breaker: CALM_BREAKER, ...store },
+  });
+
+/** What an outage answers at once. */
+const outage = () => world.store.faults.always(FAULTS.loading);
+
+describe('llm-api.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('llm-api');
+  });
+  /** @param {string} tenant @param {Record<string, string>} headers */
+  const chat = (tenant, headers) => ({ method: 'POST', headers: { 'x-tenant': tenant, ...headers }, body: '{}' });
+
+  test('tokens are what is counted, by tenant, at the size of its plan', async () => {
+    const edge = await started(policy);
+    const path = '/v1/chat/completions';
+    const small = await edge.send(path, chat('acme', { 'x-plan': 'trial', 'x-tokens': '150000' }));
+    assert.equal(small.status, 200);
+    assert.deepEqual(rateLimitPolicy(small)['tenant-tokens'], { q: 100_000, w: 60 });
+    assert.equal(left(small, 'tenant-day'), 850_000);
+    const refused = await edge.send(path, chat('acme', { 'x-plan': 'trial', 'x-tokens': '150000' }));
+    const document = problem(refused, 429);
+    assert.deepEqual([document.type, document['violated-policies']], [QUOTA_EXCEEDED, ['tenant-tokens']]);
+    // The day's budget and the address were not charged for what was refused.
+    const large = await edge.send(path, chat('acme', { 'x-plan': 'scale', 'x-tokens': '150000' }));
+    assert.deepEqual([large.status, left(large, 'tenant-day')], [200, 499_700_000]);
+    const other = await edge.send(path, chat('other', { 'x-plan': 'trial', 'x-tokens': '150000' }));
+    assert.deepEqual([other.status, left(other, 'tenant-day')], [200, 850_000]);
+    const { path: sent, headers, body } = world.origin.seen[0];
+    assert.deepEqual([sent, headers['x-tokens'], body], [path, '150000', '{}']);
+  });
+
+  test('the default cost, a cost that is too great, a tenant that is not said', async () => {
+    const edge = await started(policy);
+    const usual = await edge.send('/v1/embeddings', chat('acme', {}));
+    assert.equal(left(usual, 'tenant-day'), 996_000);
+    assert.match(
+      problem(await edge.send('/v1/embeddings', chat('acme', { 'x-tokens': '200001' })), 400).detail,
+      /200000/,
+    );
+    assert.match(problem(await edge.send('/v1/embeddings', chat('', {})), 400).detail, /header:x-tenant/);
+    assert.equal((await edge.send('/v2')).status, 404);
+    assert.deepEqual(Object.keys(rateLimit(await edge.send('/v1/models'))), ['client-requests']);
+  });
+
+  test('in an outage nobody spends, and the models can still be listed', async () => {
+    const edge = await started(policy);
+    outage();
+    const closed = problem(await edge.send('/v1/chat/completions', chat('acme', {})), 503);
+    assert.deepEqual(closed['violated-policies'], ['tenant-day']);
+    const listed = await edge.send('/v1/models');
+    assert.deepEqual([listed.status, tiers([listed])], [200, { degraded: 1 }]);
+    assert.deepEqual(rateLimitPolicy(listed), { 'client-requests': { q: 1, w: 1 } }, 'a tenth');
+  });
+});
+
+describe('login.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('login');
+  });
+  /** @param {string} account @param {string} [ip] */
+  const login = (account, ip) => ({ method: 'POST', headers: { 'x-account': account }, body: 'password=x', ip });
+
+  test('many addresses that try one account get five attempts in all', async () => {
+    const edge = await started(policy);
+    const attempts = await many(12, (index) => edge.send('/login', login('ada', `192.0.2.${index}`)));
+    assert.deepEqual(statuses(attempts), { 200: 5, 429: 7 });
+    // The same count for password resets; none for another account.
+    assert.equal((await edge.send('/password/reset', login('ada', '192.0.2.99'))).status, 429);
+    const other = await edge.send('/login', login('bob', '192.0.2.1'));
+    assert.equal(other.status, 200);
+    assert.equal(other.headers.ratelimit, undefined, 'nobody is told what is left');
+    assert.equal(world.origin.seen.length, 6);
+    assert.ok((await world.keys()).every((key) => !key.includes('ada') && !key.includes('bob')));
+  });
+
+  test('one address that tries many accounts gets thirty, whatever the end of its IPv6 address', async () => {
+    const edge = await started(policy);
+    const attempts = await many(40, (index) => edge.send('/login', login(`a${index}`, `2001:db8:1:2::${index + 1}`)));
+    assert.deepEqual(statuses(attempts), { 200: 30, 429: 10 });
+    assert.equal((await edge.send('/login', login('b', '2001:db8:1:3::1'))).status, 200);
+  });
+
+  test('no account, no attempt; no store, no attempt', async () => {
+    const edge = await started(policy);
+    assert.match(problem(await edge.send('/login', { method: 'POST' }), 400).detail, /header:x-account/);
+    outage();
+    const closed = await edge.send('/login', login('ada'));
+    assert.deepEqual(problem(closed, 503)['violated-policies'].sort(), ['login-account', 'login-address']);
+    assert.ok(Number(closed.headers['retry-after']) >= 1);
+    assert.equal(world.origin.seen.length, 0);
+  });
+});
+
+describe('webhook.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('webhook');
+  });
+  /** @param {string} id */
+  const event = (id) => ({ method: 'POST', headers: { 'webhook-id': id }, body: '{"event":1}' });
+
+  test('a redelivery passes again and is charged once', async () => {
+    const edge = await started(policy);
+    const first = await edge.send('/hooks/shop', event('msg_1'));
+    const again = await edge.send('/hooks/shop', event('msg_1'));
+    assert.deepEqual([first.status, again.status], [200, 200]);
+    assert.deepEqual([left(first, 'address'), left(again, 'address')], [599, 599]);
+    assert.equal(left(await edge.send('/hooks/shop', event('msg_2')), 'address'), 598);
+    assert.equal(left(await edge.send('/hooks/bank', event('msg_1')), 'address'), 599, 'another source');
+    assert.deepEqual(
+      world.origin.seen.map(({ path, body }) => [path, body]),
+      ['shop', 'shop', 'shop', 'bank'].map((source) => [`/hooks/${source}`, '{"event":1}']),
+    );
+  });
+
+  test('a broken sender is stopped by its address, and others of its source go on', async () => {
+    const edge = await started(policy);
+    // Five a minute for one sender, by an override under the key that the checker tells, so that no flood is needed.
+    const explained = check(
+      ...['examples/webhook.toml', '--explain', 'POST', '/hooks/shop', '-H', 'cf-connecting-ip: 192.0.2.1'],
+    );
+    await world.client.set(explained.limits[1].override_key, '5 0');
+    const flood = await many(9, (index) => edge.send('/hooks/shop', event(`f${index}`)));
+    assert.deepEqual(statuses(flood), { 200: 5, 429: 4 });
+    const refused = flood.find(({ status }) => status === 429);
+    assert.deepEqual(refused && problem(refused, 429)['violated-policies'], ['address']);
+    assert.equal((await edge.send('/hooks/shop', { ...event('g'), ip: '192.0.2.2' })).status, 200);
+    assert.equal((await edge.send('/hooks/bank', event('h'))).status, 200, 'another source of its own');
+    assert.equal((await edge.send('/hooks/shop')).headers.ratelimit, undefined, 'a challenge is free');
+  });
+
+  test('in an outage intake slows down and does not stop', async () => {
+    const edge = await started(policy);
+    outage();
+    const replies = await many(50, (index) => edge.send('/hooks/shop', event(`o${index}`)), 16);
+    assert.deepEqual([statuses(replies), tiers(replies)], [{ 200: 50 }, { degraded: 50 }]);
+    assert.deepEqual(rateLimitPolicy(replies[0]).source, { q: 10, w: 1 }, 'a tenth');
+    assert.deepEqual(Object.keys(rateLimit(replies[0])), ['source'], 'address is open and counts nothing');
+  });
+});
+
+describe('plans.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('plans');
+  });
+  /** @param {string} customer @param {string} [plan] */
+  const of = (customer, plan) => ({
+    headers: { 'x-customer': customer, ...(plan === undefined ? {} : { 'x-plan': plan }) },
+  });
+
+  test('each plan has its size; none, and one that is not written, have the smallest', async () => {
+    const edge = await started(policy);
+    const sizes = { free: 60, pro: 600, team: 3000, gold: 60, none: 60 };
+    for (const [plan, size] of Object.entries(sizes)) {
+      const reply = await edge.send('/api/items', of(plan, plan === 'none' ? undefined : plan));
+      assert.deepEqual(rateLimitPolicy(reply).requests, { q: size, w: 60 }, plan);
+    }
+    assert.match(problem(await edge.send('/api/items'), 400).detail, /header:x-customer/);
+  });
+
+  test('unlimited asks nobody and is counted by what is on trial alone; blocked is refused', async () => {
+    const edge = await started(policy);
+    const enterprise = await many(30, () => edge.send('/api/items', of('big', 'enterprise')));
+    assert.deepEqual(statuses(enterprise), { 200: 30 }, 'a limit in shadow refuses nobody');
+    assert.deepEqual(Object.keys(rateLimitPolicy(enterprise[0])), ['exports']);
+    world.store.stats.reset();
+    const suspended = await edge.send('/api/items', of('gone', 'suspended'));
+    assert.deepEqual(problem(suspended, 429)['violated-policies'].sort(), ['month', 'requests']);
+    assert.equal(suspended.headers['retry-after'], undefined);
+    assert.equal(world.store.stats.requests, 0);
+  });
+
+  test('a burst is spent, and a better plan keeps what was used', async () => {
+    const edge = await started(policy, { remember: '0s' });
+    const subject = { 'header:x-customer': 'acme', 'header:x-plan': 'free' };
+    const whole = { limits: ['requests', 'month'], subject, cost: 20 };
+    assert.equal((await edge.check(whole)).json().allowed, true);
+    const again = (await edge.check(whole)).json();
+    const refused = again.limits.filter((/** @type {any} */ { allowed }) => !allowed);
+    assert.deepEqual([again.allowed, refused.map((/** @type {any} */ { name }) => name)], [false, ['requests']]);
+    const better = await edge.send('/api/items', of('acme', 'pro'));
+    assert.deepEqual([better.status, left(better, 'month')], [200, 1_000_000 - 21]);
+    assert.equal(better.headers['x-ratelimit-limit'], '10', 'that of the tightest');
+  });
+});
