@@ -7,6 +7,7 @@ use crate::request::Request;
 /// What `--help` and a wrong command line print.
 pub const USAGE: &str = "\
 usage: npm run check -- [policy.toml] [--json]
+       npm run check -- [policy.toml] --canonical
        npm run check -- [policy.toml] --explain METHOD URL [-H 'Name: value']… [--country XX] [--asn N] [--json]
 
 Validates a policy: TOML, or JSON where the name ends in .json. Without a name it is policy.toml.
@@ -18,6 +19,7 @@ Validates a policy: TOML, or JSON where the name ends in .json. Without a name i
   --country XX          the client's country, as Cloudflare would say it
   --asn N               the client's autonomous system number
   --json                print JSON: the policy or its errors; the explanation
+  --canonical           print the policy and nothing else, in one line of JSON: what the key `policy` of POLICY_KV holds
 
 ends 0 where the policy is right, 1 where it is wrong, 2 where the command line is";
 
@@ -37,6 +39,8 @@ pub struct Wanted {
     pub file: String,
     /// JSON rather than text.
     pub json: bool,
+    /// The policy itself, in JSON, rather than what is to be said of it.
+    pub canonical: bool,
     /// The request to explain.
     pub request: Option<Request>,
 }
@@ -50,7 +54,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
         argument.into_string().map_err(|odd| format!("the argument {} is not UTF-8", odd.display()))
     });
     let (mut file, mut json, mut line, mut headers) = (None, false, None, Vec::new());
-    let (mut country, mut asn) = (None, None);
+    let (mut country, mut asn, mut canonical) = (None, None, false);
     let mut of_request = None;
     while let Some(argument) = arguments.next().transpose()? {
         let mut value = |what: &str| {
@@ -60,6 +64,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
         match argument.as_str() {
             "--help" | "-h" => return Ok(Asked::Help),
             "--json" => json = true,
+            "--canonical" => canonical = true,
             "--explain" => once(
                 &mut line,
                 "--explain",
@@ -82,7 +87,11 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
         }
         (None, None) => None,
     };
-    Ok(Asked::Check(Wanted { file: file.unwrap_or_else(|| "policy.toml".to_owned()), json, request }))
+    if canonical && (json || request.is_some()) {
+        return Err("--canonical prints the policy alone: leave --json and --explain out".to_owned());
+    }
+    let file = file.unwrap_or_else(|| "policy.toml".to_owned());
+    Ok(Asked::Check(Wanted { file, json, canonical, request }))
 }
 
 fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<(), String> {
