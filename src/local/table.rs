@@ -138,7 +138,7 @@ impl Table {
             None if self.has_room(now_ms) => (None, Place::Own),
             None => (self.overflow.get(&ask.key.stem).cloned(), Place::Overflow),
         };
-        (Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state }, place)
+        (Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state, holder: None }, place)
     }
 
     /// Whether a new subject can be taken in without pushing a busy one out; drops an idle one for it.
@@ -157,7 +157,7 @@ impl Table {
     }
 
     fn keep(&mut self, key: &Key, state: State, quota: &Quota, now_ms: u64) {
-        let idle_at_ms = now_ms.saturating_add(state.reset_ms(quota, now_ms));
+        let idle_at_ms = now_ms.saturating_add(state.idle_ms(quota, now_ms));
         let entry = Entry { state, idle_at_ms };
         self.bytes = self.bytes.saturating_add(size(key, &entry));
         if let Some((key, old)) = self.entries.push(key.clone(), entry) {
