@@ -1,20 +1,19 @@
 //! The paths of our own: health, and the decision API (`POST check`), which decides without proxying.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use super::admit::{self, CostSource};
 use super::answer::{Answer, Step};
 use super::asking::Purpose;
+use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
 use super::{Gateway, OWN, Request, problem};
-use crate::policy::{KeyPart, path};
+use crate::policy::path;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Attributes, HttpRequest, Platform, address};
+use crate::subject::{HttpRequest, Platform};
 
 /// Longest body of a call to the API, in bytes.
 const LONGEST_BODY: u64 = 65_536;
@@ -201,53 +200,6 @@ fn bad(detail: &str) -> Answer {
 fn bearer(header: &str) -> Option<&str> {
     let (scheme, token) = header.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
-}
-
-/// A subject given part by part.
-struct Given {
-    values: HashMap<KeyPart, String>,
-    address: Option<IpAddr>,
-}
-
-impl Given {
-    fn read(subject: &HashMap<String, String>, ipv6_prefix: u8) -> Result<Self, String> {
-        let mut values = HashMap::with_capacity(subject.len());
-        let mut address = None;
-        for (part, value) in subject {
-            let part = KeyPart::parse(part)
-                .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
-            let value = match part {
-                KeyPart::Ip => {
-                    let found =
-                        address::parse(value).ok_or("subject: ip must be one IPv4 or IPv6 address")?;
-                    address = Some(found);
-                    address::subject(found, ipv6_prefix)
-                }
-                KeyPart::Host => canonical_host(value).into_owned(),
-                KeyPart::Path => path::canonical(value).into_owned(),
-                _ => value.clone(),
-            };
-            values.insert(part, value);
-        }
-        Ok(Self { values, address })
-    }
-}
-
-impl Attributes for Given {
-    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
-        self.values
-            .get(part)
-            .filter(|value| !value.trim().is_empty())
-            .map(|value| Cow::Borrowed(value.as_str()))
-    }
-
-    fn address(&self) -> Option<IpAddr> {
-        self.address
-    }
-
-    fn header(&self, name: &str) -> Option<String> {
-        self.values.get(&KeyPart::Header(name.to_owned())).cloned()
-    }
 }
 
 /// A request described by its headers.

@@ -9,6 +9,7 @@ pub mod answer;
 pub mod asking;
 pub mod check_api;
 pub mod cost;
+pub mod given;
 pub mod headers;
 pub mod health;
 pub mod log;
@@ -18,6 +19,7 @@ pub mod problem;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod subject_path;
 
 use std::collections::HashMap;
 

@@ -1,0 +1,68 @@
+//! A subject that the API is told part by part, instead of a request that it would be read from.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::IpAddr;
+
+use crate::policy::{KeyPart, path};
+use crate::subject::request::canonical_host;
+use crate::subject::{Attributes, address};
+
+/// The parts with their values, canonical as a request's own would be.
+#[derive(Debug, Default)]
+pub struct Given {
+    values: HashMap<KeyPart, String>,
+    address: Option<IpAddr>,
+}
+
+impl Given {
+    /// Reads values by the parts' names.
+    ///
+    /// # Errors
+    /// A name that is no key part's, or an address that is none; the text says which.
+    pub fn read(subject: &HashMap<String, String>, ipv6_prefix: u8) -> Result<Self, String> {
+        let mut given = Self::default();
+        for (part, value) in subject {
+            let part = KeyPart::parse(part)
+                .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
+            given.set(part, value, ipv6_prefix).map_err(|detail| format!("subject: {detail}"))?;
+        }
+        Ok(given)
+    }
+
+    /// Takes in one part as a client would send it.
+    ///
+    /// # Errors
+    /// An address that is none.
+    pub fn set(&mut self, part: KeyPart, value: &str, ipv6_prefix: u8) -> Result<(), String> {
+        let value = match part {
+            KeyPart::Ip => {
+                let found = address::parse(value).ok_or("ip must be one IPv4 or IPv6 address")?;
+                self.address = Some(found);
+                address::subject(found, ipv6_prefix)
+            }
+            KeyPart::Host => canonical_host(value).into_owned(),
+            KeyPart::Path => path::canonical(value).into_owned(),
+            _ => value.to_owned(),
+        };
+        self.values.insert(part, value);
+        Ok(())
+    }
+}
+
+impl Attributes for Given {
+    fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
+        self.values
+            .get(part)
+            .filter(|value| !value.trim().is_empty())
+            .map(|value| Cow::Borrowed(value.as_str()))
+    }
+
+    fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    fn header(&self, name: &str) -> Option<String> {
+        self.values.get(&KeyPart::Header(name.to_owned())).cloned()
+    }
+}
