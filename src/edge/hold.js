@@ -33,7 +33,7 @@ export function hold(ctx, held, settle) {
     timer = running && notes.length > 0 ? setTimeout(renew, Number(every)) : null;
   };
   const renew = async () => {
-    const lost = await Promise.all(notes.map((note) => settle(() => core.renew(note, Date.now(), Math.random()))));
+    const lost = await Promise.all(notes.map((note) => settle(() => core.renew(note, Date.now()))));
     notes = notes.filter((_, index) => lost[index] !== 'lost');
     next();
   };
@@ -43,7 +43,7 @@ export function hold(ctx, held, settle) {
       running = false;
       clearTimeout(timer);
       if (!free) return;
-      return Promise.all(notes.map((note) => settle(() => core.release(note, Date.now(), Math.random()))));
+      return Promise.all(notes.map((note) => settle(() => core.release(note, Date.now()))));
     }),
   );
   return over;

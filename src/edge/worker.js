@@ -196,6 +196,7 @@ function configure(env) {
       policy: env.POLICY,
       admin_token: textOf(env.ADMIN_TOKEN),
       key_secret: textOf(env.KEY_SECRET),
+      seed: crypto.randomUUID() + crypto.randomUUID(),
       texts,
     }),
   );

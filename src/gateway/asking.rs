@@ -4,6 +4,8 @@
 //! once more at most: in another form where the store is known not to have run it for want of that form; as it was
 //! where the class of the failure, the charge id, the retry budget, the breaker and the deadline all allow it.
 
+use std::rc::Rc;
+
 use super::answer::{Call, Location, Step};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
@@ -36,10 +38,24 @@ pub enum Reply<'a> {
 /// What a decision is for.
 #[derive(Debug, Clone)]
 pub(super) enum Purpose {
-    /// A request to forward, to its route's own origin where it has one.
-    Proxy(Option<String>),
+    /// A request to forward.
+    Proxy {
+        /// The route's own origin, where it has one.
+        origin: Option<String>,
+        /// The id under which it takes slots, where a concurrency limit applies.
+        holder: Option<Rc<str>>,
+    },
     /// An answer of the decision API.
     Check,
+}
+
+impl Purpose {
+    fn holder(&self) -> Option<&Rc<str>> {
+        match self {
+            Self::Proxy { holder, .. } => holder.as_ref(),
+            Self::Check => None,
+        }
+    }
 }
 
 /// A decision that waits for the store.
@@ -105,7 +121,7 @@ impl Gateway {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
         let Some(form) = self.form.filter(|_| !asks.is_empty()) else {
-            let verdicts = settle::whole(&mut self.local, &asks, now_ms);
+            let verdicts = settle::whole(&mut self.local, &asks, purpose.holder(), now_ms);
             let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
             return self.finish(outcome, purpose, now_ms);
         };
@@ -164,7 +180,9 @@ impl Gateway {
         let Some(Located { asks, purpose }) = self.located.take(ticket) else {
             return Step::Answer(problem::interrupted());
         };
-        let degraded = settle::degraded_asks(&self.limits, &asks);
+        let (slots, degraded): (Vec<&Ask>, Vec<&Ask>) = settle::degraded_asks(&self.limits, &asks)
+            .into_iter()
+            .partition(|ask| settle::is_concurrency(ask));
         let refused: Vec<Line> = degraded
             .iter()
             .zip(answers.chars())
@@ -176,9 +194,10 @@ impl Gateway {
         } else {
             let answered = answers.chars().chain(std::iter::repeat('x'));
             let open = degraded.into_iter().zip(answered).filter(|(_, answer)| *answer != '1');
-            let open: Vec<&Ask> = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask).collect();
-            let retry_ms = self.retry_ms(now_ms);
-            settle::degraded(&mut self.local, self.policy.degraded.share, &open, retry_ms, now_ms)
+            let open = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask);
+            // Only the isolate knows what it holds.
+            let open: Vec<&Ask> = open.chain(slots).collect();
+            self.degraded(&open, &purpose, now_ms)
         };
         let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(&asks);
         self.finish(outcome, purpose, now_ms)
@@ -207,7 +226,8 @@ impl Gateway {
     fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
-        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        let mut outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        outcome.fences.clone_from(&answered.fences);
         self.feed(&pending.asks, &answered.verdicts, now_ms);
         self.finish(outcome, pending.purpose, pending.asked_ms)
     }
@@ -215,7 +235,9 @@ impl Gateway {
     /// Keeps the isolate's own counts at least as far used as the store's, so that they are warm when it fails.
     fn feed(&mut self, asks: &[Ask], verdicts: &[Verdict], now_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            if settle::says(&self.limits, ask) == Some(OnStoreError::Degraded) {
+            // Of slots the isolate counts those that it holds itself, not what others have left.
+            if settle::says(&self.limits, ask) == Some(OnStoreError::Degraded) && !settle::is_concurrency(ask)
+            {
                 let share = settle::shared(ask.quota, self.policy.degraded.share);
                 if verdict.remaining < share.capacity() {
                     self.local.feed(&settle::key(ask), &share, verdict.remaining, now_ms);
@@ -226,7 +248,8 @@ impl Gateway {
 
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            if !ask.shadow && !verdict.allowed() {
+            // A slot may be given back at any moment.
+            if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
                 self.refusals.note(&settle::key(ask), ask.quota, ask.cost, *verdict, asked_ms);
             }
         }
@@ -258,7 +281,10 @@ impl Gateway {
         self.breaker.end(pending.permit, error.class.ending(retry_after_ms), now_ms, random);
         let repeatable = match error.class.retry() {
             Retry::Yes => true,
-            Retry::WithChargeId => pending.charge.is_some(),
+            // A slot is taken once under its id, however often it is asked for.
+            Retry::WithChargeId => {
+                pending.charge.is_some() || pending.asks.iter().all(settle::is_concurrency)
+            }
             Retry::No => false,
         };
         if repeatable
@@ -285,7 +311,7 @@ impl Gateway {
     }
 
     /// A permit for one more call and the wait before it, where breaker, budget and deadline allow one.
-    fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
+    pub(super) fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
         let left_ms = Some(self.left_ms(deadline_ms, now_ms)).filter(|left| *left > 0)?;
         // The budget is looked at first: a permit that is not used would have to be given back.
         let delay_ms = self.retries.spend(left_ms, random)?;
@@ -294,11 +320,11 @@ impl Gateway {
     }
 
     /// What is left of a deadline: no more than the whole of it, should the clock have stepped back.
-    fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
+    pub(super) fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
         deadline_ms.saturating_sub(now_ms).min(self.policy.store.timeout_ms)
     }
 
-    fn may_fall_back(&self) -> bool {
+    pub(super) fn may_fall_back(&self) -> bool {
         self.policy.store.dialect == Dialect::Auto
     }
 
@@ -309,21 +335,26 @@ impl Gateway {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }
         let degraded = settle::degraded_asks(&self.limits, &asks);
-        if let Some(binding) = self.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
+        let counted: Vec<&&Ask> = degraded.iter().filter(|ask| !settle::is_concurrency(ask)).collect();
+        if let Some(binding) = self.policy.degraded.binding.clone().filter(|_| !counted.is_empty()) {
             let stem = |ask: &Ask| self.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
-            let keys = degraded.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
+            let keys = counted.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
             let timeout_ms = self.policy.store.timeout_ms;
             let deadline_ms = now_ms.saturating_add(timeout_ms);
             let ticket = self.located.add(Located { asks, purpose }, now_ms, deadline_ms);
             return Step::Location(Location { ticket, binding, timeout_ms, keys });
         }
-        let share = self.policy.degraded.share;
-        let outcome = settle::degraded(&mut self.local, share, &degraded, retry_ms, now_ms);
+        let outcome = self.degraded(&degraded, &purpose, now_ms);
         self.finish(outcome.among(&asks), purpose, now_ms)
     }
 
+    fn degraded(&mut self, asks: &[&Ask], purpose: &Purpose, now_ms: u64) -> Outcome {
+        let (share, retry_ms) = (self.policy.degraded.share, self.retry_ms(now_ms));
+        settle::degraded(&mut self.local, share, asks, purpose.holder(), retry_ms, now_ms)
+    }
+
     /// When asking again may find the store better, in milliseconds.
-    fn retry_ms(&self, now_ms: u64) -> u64 {
+    pub(super) fn retry_ms(&self, now_ms: u64) -> u64 {
         self.breaker.opens_in_ms(now_ms).max(SOONEST_RETRY_MS)
     }
 }

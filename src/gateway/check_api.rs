@@ -10,8 +10,9 @@ use super::asking::Purpose;
 use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
-use super::{Gateway, OWN, Request, problem};
+use super::{Gateway, OWN, Request, problem, settle, slots_api};
 use crate::policy::path;
+use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{HttpRequest, Platform};
 
@@ -103,6 +104,7 @@ impl Gateway {
             return Step::Answer(answer);
         }
         match (call, request.method) {
+            _ if slots_api::is_call(request.url) => Step::Slots(LONGEST_BODY),
             ("v1/check", "POST") => Step::Body(LONGEST_BODY),
             ("v1/check", _) => {
                 let mut answer = problem::plain(405, "Method not allowed", "check takes POST");
@@ -122,7 +124,8 @@ impl Gateway {
         };
         match self.admission(body) {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => {
+            Ok(mut admission) => {
+                look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
                 self.decide(admission, charge, Purpose::Check, now_ms)
             }
@@ -191,6 +194,11 @@ impl Gateway {
         };
         admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
     }
+}
+
+/// A check has no end at which a slot could be given back, so it takes none.
+fn look_at_slots(asks: &mut [Ask]) {
+    asks.iter_mut().filter(|ask| settle::is_concurrency(ask)).for_each(|ask| ask.cost = 0);
 }
 
 fn bad(detail: &str) -> Answer {

@@ -12,6 +12,7 @@ pub mod cost;
 pub mod given;
 pub mod headers;
 pub mod health;
+mod holding;
 pub mod log;
 pub mod outcome;
 pub mod prepared;
@@ -19,6 +20,9 @@ pub mod problem;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod slot;
+mod slot_calls;
+mod slots_api;
 pub mod subject_path;
 
 use std::collections::HashMap;
@@ -34,6 +38,7 @@ use health::Health;
 use outcome::Outcome;
 use prepared::Prepared;
 use secret::Secret;
+use slot_calls::SlotCalls;
 
 use crate::local::{Refusals, Table};
 use crate::policy::{Origin, Policy, PolicyError, Unmatched, path};
@@ -78,6 +83,7 @@ pub struct Gateway {
     refusals: Refusals,
     health: Health,
     counters: Counters,
+    slot_calls: SlotCalls,
     log: Vec<String>,
 }
 
@@ -114,6 +120,7 @@ impl Gateway {
             refusals: Refusals::new(policy.store.remember_ms),
             health: Health::default(),
             counters: Counters::default(),
+            slot_calls: SlotCalls::new(&bindings.seed),
             log: Vec::new(),
             limits,
             policy,
@@ -140,7 +147,8 @@ impl Gateway {
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
-        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
+        // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
+        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') || url.path.starts_with(OWN) {
             return self.own(request, &canonical);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
@@ -154,7 +162,7 @@ impl Gateway {
         let route = matched.route;
         let origin = route.origin.as_ref().map(origin_text);
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
-            return self.forward(origin, Vec::new());
+            return self.forward(origin, String::new(), Vec::new());
         }
         let attributes = HttpRequest {
             method: request.method,
@@ -169,17 +177,18 @@ impl Gateway {
         };
         match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => {
+            Ok(mut admission) => {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
+                let holder = self.holder(&mut admission.asks, now_ms, random);
+                self.decide(admission, charge, Purpose::Proxy { origin, holder }, now_ms)
             }
         }
     }
 
     fn unmatched(&mut self) -> Step {
         match self.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(None, Vec::new()),
+            Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
@@ -189,24 +198,25 @@ impl Gateway {
         if !outcome.allowed() {
             self.log.push(log::refusal(&outcome, &self.limits, &self.digester));
         }
-        let origin = match purpose {
+        let (origin, holder) = match purpose {
             Purpose::Check => return Step::Answer(check_api::answer(&outcome, &self.limits)),
-            Purpose::Proxy(origin) => origin,
+            Purpose::Proxy { origin, holder } => (origin, holder),
         };
         let gateway = &self.policy.gateway;
         let headers = headers::of(&outcome, &self.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
-            return self.forward(origin, headers);
+            let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
+            return self.forward(origin, held, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
-    fn forward(&self, origin: Option<String>, headers: Vec<(&'static str, String)>) -> Step {
+    fn forward(&self, origin: Option<String>, held: String, headers: Vec<(&'static str, String)>) -> Step {
         let origin = origin.unwrap_or_else(|| self.origin.clone());
         let timeout_ms = self.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { origin, timeout_ms, headers })
+        Step::Forward(Forward { origin, timeout_ms, held, headers })
     }
 }
 

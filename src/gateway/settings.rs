@@ -27,6 +27,9 @@ pub struct Bindings {
     /// `KEY_SECRET`.
     #[serde(default)]
     pub key_secret: Option<String>,
+    /// Random text of the platform's, from which the ids of holders are drawn.
+    #[serde(default)]
+    pub seed: String,
     /// Every other text binding, for policies that name one.
     #[serde(default)]
     pub texts: HashMap<String, String>,
