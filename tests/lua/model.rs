@@ -168,7 +168,7 @@ impl Model {
             mended.push(state.as_mut().is_some_and(|state| state.repair(&quota, now_ms, store_ms)));
             // The model knows no bans; a cost that can never pass has the same effects.
             let cost = if ban.is_some() { quota.capacity() + 1 } else { step.cost_in(index) };
-            checks.push(Check { quota, cost, shadow: subject.rule.shadow, state });
+            checks.push(Check { quota, cost, shadow: subject.rule.shadow, state, holder: None });
             bans.push(ban);
         }
         let decision = decide(&checks, now_ms);
