@@ -78,8 +78,8 @@ function send(request, origin, env, signal, held) {
   const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
   if (!service) throw new Error('no such service binding');
   // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
-  const encodeResponseBody = held ? MANUAL : AUTOMATIC;
-  return service.fetch(new Request(request, { headers, redirect: 'manual', signal, encodeResponseBody }));
+  const forwarded = new Request(request, { headers, redirect: 'manual', signal });
+  return held ? service.fetch(forwarded, { encodeResponseBody: MANUAL }) : service.fetch(forwarded);
 }
 
 /**

@@ -50,13 +50,16 @@ async function follow(step, request, env, ctx) {
   for (;;) {
     const [kind, rest] = cut(step);
     switch (kind) {
-      case 'store': {
+      case 'store':
+      case 'take': {
         const [ticket, behind] = cut(rest);
         const [timeout, more] = cut(behind);
         const [delay, body] = cut(more);
         if (delay !== '0') await scheduler.wait(Number(delay));
         const { url, headers } = /** @type {Store} */ (store);
-        const reply = await ask(url, headers, body, Number(timeout));
+        const asking = ask(url, headers, body, Number(timeout));
+        if (kind === 'take') ctx.waitUntil(asking);
+        const reply = await asking;
         const { status, retryAfter } = reply;
         step = core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random());
         break;

@@ -11,6 +11,8 @@ pub enum Step {
     Forward(Forward),
     /// Ask the store, and bring the reply with the ticket.
     Ask(Call),
+    /// The same for a request that takes slots: the reply is brought even if the client has gone, so that they are freed.
+    Take(Call),
     /// Read the request's body, at most this many bytes, and bring it.
     Body(u64),
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
@@ -79,7 +81,7 @@ pub struct Location {
 impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
-    /// `store LF ticket LF timeout LF delay LF body`, the same with `slot`, `body LF bytes`, `slots LF bytes`,
+    /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `body LF bytes`, `slots LF bytes`,
     /// `location LF ticket LF binding LF timeout LF key (LF key)*`, `wait LF ms LF note`, and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
@@ -98,8 +100,12 @@ impl Step {
                 lines(&mut text, &forward.headers);
                 head
             }
-            Self::Ask(call) | Self::Slot(call) => {
-                let kind = if matches!(self, Self::Ask(_)) { "store" } else { "slot" };
+            Self::Ask(call) | Self::Take(call) | Self::Slot(call) => {
+                let kind = match self {
+                    Self::Take(_) => "take",
+                    Self::Slot(_) => "slot",
+                    _ => "store",
+                };
                 let head = write!(text, "{kind}\n{}\n{}\n{}\n", call.ticket, call.timeout_ms, call.delay_ms);
                 text.push_str(&call.body);
                 head

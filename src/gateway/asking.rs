@@ -219,8 +219,10 @@ impl Gateway {
         let body = call::check_body(&script::CHECK, check, stems);
         let deadline_ms = pending.deadline_ms;
         let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
+        let takes_slots = pending.purpose.holder().is_some();
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
-        Step::Ask(Call { ticket, timeout_ms, delay_ms, body })
+        let call = Call { ticket, timeout_ms, delay_ms, body };
+        if takes_slots { Step::Take(call) } else { Step::Ask(call) }
     }
 
     fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {

@@ -200,8 +200,14 @@ impl Gateway {
             (call, Said::Done(done)) => {
                 let fresh = done.fence >= done.clock_ms.saturating_mul(FENCES_PER_MS);
                 let status = if matches!(call, ApiCall::Take(_)) && fresh { 201 } else { 200 };
-                let expires = done.expires_ms;
-                let body = json!({ "id": &*slot.id, "fence": done.fence, "expires_at_ms": expires });
+                // A caller whose clock is another one counts the lease from before it asked.
+                let lease_ms = done.expires_ms.saturating_sub(done.clock_ms);
+                let body = json!({
+                    "id": &*slot.id,
+                    "fence": done.fence,
+                    "expires_at_ms": done.expires_ms,
+                    "lease_ms": lease_ms,
+                });
                 Answer::json(status, body.to_string())
             }
             (ApiCall::Take(Some(waiter)) | ApiCall::Resume(Some(waiter)), Said::Refused(refused))
