@@ -10,7 +10,7 @@ import './build.js';
 import { startOrigin } from './origin.js';
 import { startRedis } from './redis.js';
 import { startStore } from './store/server.js';
-import { COMPATIBILITY_DATE } from './workerd.js';
+import { COMPATIBILITY_DATE, COMPATIBILITY_FLAGS } from './workerd.js';
 
 const build = join(dirname(fileURLToPath(import.meta.url)), '..', 'build');
 const [GATEWAY, ORIGIN] = [8787, 8081];
@@ -58,6 +58,7 @@ const gateway = new Miniflare(
       { type: 'CompiledWasm', path: 'index_bg.wasm', contents: readFileSync(join(build, 'index_bg.wasm')) },
     ],
     compatibilityDate: COMPATIBILITY_DATE,
+    compatibilityFlags: COMPATIBILITY_FLAGS,
     host: '127.0.0.1',
     port: GATEWAY,
     cf: false,

@@ -12,6 +12,9 @@ const WORKERD = join(root, 'node_modules', '.bin', 'workerd');
 /** The compatibility date of wrangler.toml. */
 export const COMPATIBILITY_DATE = '2026-11-01';
 
+/** The compatibility flags of wrangler.toml. */
+export const COMPATIBILITY_FLAGS = ['enable_request_signal'];
+
 /**
  * @typedef {object} Options
  * @property {Record<string, unknown>} [vars] bindings: text as it is, anything else as JSON
@@ -150,6 +153,7 @@ const config :Workerd.Config = (
 const gateway :Workerd.Worker = (
   modules = [${moduleList.join(', ')}],
   compatibilityDate = ${quoted(compatibilityDate)},
+  compatibilityFlags = [${COMPATIBILITY_FLAGS.map(quoted).join(', ')}],
   bindings = [${bindings.join(', ')}],
 );
 `;

@@ -1,19 +1,22 @@
 -- Decides one request over n limits: reads everything, decides everything, then charges all of them or none.
 --
--- KEYS[2i-1]        state of limit i's subject         (12 bytes, or a log; see src/limit/state.rs)
+-- KEYS[2i-1]        state of limit i's subject         (12 bytes, or a log; see src/limit/state.rs. Of a concurrency
+--                   limit the sorted set of its holders; see slots.lua)
 -- KEYS[2i]          override of limit i's subject      ("LIMIT UNTIL_MS"; limit 0 is a ban, until 0 is open-ended)
 -- KEYS[2n+1]        the charge id, where there is one  ("FINGERPRINT REPLY…")
 -- ARGV[1]           the caller's clock in ms since the Unix epoch; empty: the store's own is used
 -- ARGV[2 ..]        six for each limit:
---   algorithm       b token bucket, f fixed window, s sliding window, l sliding log; upper case: in shadow
---   limit           units per window                   window          ms
---   burst           units at once from idle            ttl             ms from which on an idle key says nothing
---   cost            units asked for; 0 is a look
+--   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow
+--   limit           units per window, or slots         window          ms; of c the lease
+--   burst           units at once from idle; of c the holder's id, 1 to 64 of A-Z a-z 0-9 _ -
+--   ttl             ms from which on an idle key says nothing
+--   cost            units asked for; 0 is a look. Of c anything else takes one slot
 -- ARGV[6n+2 ..]     with a charge id: ms to keep it, and the request's fingerprint
 --
 -- Reply: 1 or 0 (let through or not), then four integers for each limit: limit in force, whole units left, ms until
--- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Just 2
--- where the charge id belongs to a request with another fingerprint.
+-- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Of c, ms
+-- until the first lease ends, 0 where nobody holds. Then for each c, in their order, the fence of the slot that was
+-- taken, 0 if none was. Just 2 where the charge id belongs to a request with another fingerprint.
 --
 -- Invariants: a refusal writes nothing; every write carries its TTL; stored time never moves back, so a slow clock
 -- adds nothing; a stored time more than a minute ahead of the caller's is put to the store's clock, and where that
@@ -21,11 +24,18 @@
 -- numbers are integers below 2^53, so doubles compute them exactly. Commands: MGET, then one SET for each limit
 -- charged, and one for the charge id.
 --
+-- Of c: leases begin and end by the store's clock alone, so that no caller's clock adds a slot; the caller's decides
+-- only whether to ask for it, which a look or a refusal over leases that all still run does without. An id that holds
+-- keeps its fence, has its lease renewed and counts once. A lease that ends more than a minute after a fresh one would
+-- is cut to a fresh one by whoever is refused. Commands: ZMSCORE, ZCARD, ZRANGE; TIME, ZADD, PTTL and PEXPIRE for a
+-- slot; for leases that have ended ZCOUNT, ZRANGE twice, and a ZREM for each.
+--
 -- Written for the path where all limits let the request through: it is decided as if charged, and only where a limit
 -- refuses is everything worked out once more without. Tables are made in one piece for up to four limits.
 
 local EPOCH, SLACK, MARGIN = 1735689600000, 60000, 2000
 local TWO32, TWO31 = 4294967296, 2147483648
+local FENCES, FENCES_PER_MS, LONGEST = '1000000000000000', 1024, 86402000
 local call, byte, char, floor, ceil = redis.call, string.byte, string.char, math.floor, math.ceil
 
 local function store_clock()
@@ -53,14 +63,14 @@ end
 
 local reply = { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 local writes, ttls = { false, false, false, false }, { false, false, false, false }
-local charging, refused = true, false
+local charging, refused, seats = true, false, nil
 
 repeat
   local again = false
   for i = 1, n do
     local arg = i * 6 - 4
     local algorithm, ttl = ARGV[arg], ARGV[arg + 4]
-    local limit, window, burst, cost = ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3] + 0, ARGV[arg + 5] + 0
+    local limit, window, burst, cost = ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3], ARGV[arg + 5] + 0
     local state, override = found[2 * i - 1], found[2 * i]
     local shadow = algorithm < 'a'
     if shadow then algorithm = string.lower(algorithm) end
@@ -76,7 +86,7 @@ repeat
           -- No more than the two bytes of a log's charges, or the four of a window's count, can hold.
           local most = algorithm == 'l' and 65535 or 4294967295
           if value > most then value = most end
-          burst = ceil(burst * value / limit)
+          if algorithm ~= 'c' then burst = ceil(burst * value / limit) end
           limit = value
           if algorithm == 'b' then ttl = string.format('%.0f', ceil(burst * window / limit) + MARGIN) end
         end
@@ -84,6 +94,7 @@ repeat
     end
 
     if algorithm == 'b' then
+      burst = burst + 0
       local used, at = 0, now
       if state and #state == 12 then
         local a, b, c, d, e, f, g, h, j, k, l, m = byte(state, 1, 12)
@@ -186,6 +197,51 @@ repeat
       left = limit - used
       if last > 0 then reset = last + window - now end
       if charged or mended then write = char(floor(used / 256), used % 256) .. log end
+    elseif algorithm == 'c' then
+      seats = seats or {}
+      local seat = seats[i] or {}
+      seats[i] = seat
+      if not seat.clock and not banned then
+        local key, count = KEYS[2 * i - 1], 0
+        local own = call('ZMSCORE', key, burst, ':' .. burst, ':')
+        if own[3] then count = floor(call('ZCARD', key) / 2) end
+        -- Holders come first, by the end of their leases.
+        local function ending(rank)
+          return rank < count and tonumber(call('ZRANGE', key, rank, rank, 'WITHSCORES')[2])
+        end
+        local first, clock, dead, last = ending(0), now, 0, false
+        if cost > 0 and count >= limit and not own[1] then last = ending(count - 1) end
+        if first and first <= now or cost > 0 and (not last or last > now + window + SLACK) then
+          arbiter = arbiter or store_clock()
+          clock = arbiter
+        end
+        if first and first <= clock then
+          dead = call('ZCOUNT', key, '-inf', string.format('%.0f', clock))
+          first = ending(dead)
+        end
+        if last and last > clock + window + SLACK then
+          seat.far = call('ZRANGEBYSCORE', key, string.format('(%.0f', clock + window + SLACK), FENCES)
+          if first > clock + window then first = clock + window end
+        end
+        local ends = tonumber(own[1])
+        if ends and ends > clock then
+          seat.fence = tonumber(own[2])
+          seat.others = first
+          if ends == first then seat.others = ending(dead + 1) end
+        end
+        seat.clock, seat.living, seat.first, seat.dead, seat.last = clock, count - dead, first, dead, tonumber(own[3])
+      end
+      if not banned then
+        local clock, living, first = seat.clock, seat.living, seat.first
+        if cost > 0 and living >= limit and not seat.fence then wait = first - clock end
+        seat.taken = charging and wait == 0 and cost > 0
+        if seat.taken then
+          if seat.fence then first = seat.others else living = living + 1 end
+          if not first or first > clock + window then first = clock + window end
+        end
+        left = limit - living
+        if first then reset = first - clock end
+      end
     else
       local index, current, previous = floor(now / window), 0, 0
       if state and #state == 12 then
@@ -262,6 +318,33 @@ reply[4 * n + 2] = nil
 for i = 4 * n + 3, 17 do reply[i] = nil end
 for i = 1, n do
   if writes[i] then call('SET', KEYS[2 * i - 1], writes[i], 'PX', ttls[i]) end
+end
+if seats then
+  for i = 1, n do
+    local seat, key, arg = seats[i], KEYS[2 * i - 1], i * 6 - 4
+    if seat then
+      local id, ends = ARGV[arg + 3], string.format('%.0f', (seat.clock or 0) + ARGV[arg + 2])
+      if seat.taken and seat.fence then
+        call('ZADD', key, 'XX', ends, id)
+      elseif seat.taken then
+        local dropped = seat.dead > 0 and call('ZRANGE', key, 0, seat.dead - 1) or {}
+        for _, member in ipairs(dropped) do call('ZREM', key, member, ':' .. member) end
+        seat.fence = seat.clock * FENCES_PER_MS
+        if seat.last and seat.fence <= seat.last then seat.fence = seat.last + 1 end
+        local fence = string.format('%.0f', seat.fence)
+        call('ZADD', key, ends, id, fence, ':' .. id, fence, ':')
+      end
+      for _, member in ipairs(seat.far or {}) do call('ZADD', key, 'XX', ends, member) end
+      -- A key's life is never shortened: a lease that was longer once may still run. A key that has lost its TTL gets
+      -- that of the longest lease.
+      if seat.taken or seat.far then
+        local left, ttl = call('PTTL', key), ARGV[arg + 4] + 0
+        if left == -1 and seat.last then ttl = LONGEST end
+        if left < ttl then call('PEXPIRE', key, ttl) end
+      end
+      reply[#reply + 1] = seat.taken and seat.fence or 0
+    end
+  end
 end
 if refused then
   reply[1] = 0

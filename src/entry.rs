@@ -72,10 +72,7 @@ pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64, random: 
 /// Brings the store's reply; status 0 is none, and `body` then says why. `retry_after` is in seconds, 0 for none.
 #[wasm_bindgen]
 pub fn conclude(ticket: u32, status: u16, body: &str, retry_after: u32, now_ms: f64, random: f64) -> String {
-    let reply = match status {
-        0 => Reply::None(body),
-        _ => Reply::Whole { status, body, retry_after_s: retry_after },
-    };
+    let reply = said(status, body, retry_after);
     step(|gateway| gateway.conclude(ticket, reply, now_ms as u64, random), "")
 }
 
@@ -104,10 +101,55 @@ pub fn take_points() -> String {
     ISOLATE.with_borrow_mut(|isolate| isolate.as_mut().map(Isolate::take_points).unwrap_or_default())
 }
 
+/// Renews a slot whose request runs, by its note.
+#[wasm_bindgen]
+pub fn renew(note: &str, now_ms: f64) -> String {
+    step(|gateway| gateway.renew(note, now_ms as u64), "")
+}
+
+/// Frees a slot whose request is over, by its note.
+#[wasm_bindgen]
+pub fn release(note: &str, now_ms: f64) -> String {
+    step(|gateway| gateway.release(note, now_ms as u64), "")
+}
+
+/// Brings a call to the slots API with its body; none was too long.
+#[wasm_bindgen]
+pub fn slots(method: &str, url: &str, body: Option<String>, now_ms: f64, random: f64) -> String {
+    step(|gateway| gateway.slots(method, url, body.as_deref(), now_ms as u64, random), url)
+}
+
+/// Asks again for a slot that is waited for, by the note.
+#[wasm_bindgen]
+pub fn slot_again(note: &str, now_ms: f64, random: f64) -> String {
+    step(|gateway| gateway.slot_again(note, now_ms as u64, random), "")
+}
+
+/// Brings the store's reply to a call about a slot; as [`conclude`].
+#[wasm_bindgen]
+pub fn conclude_slot(
+    ticket: u32,
+    status: u16,
+    body: &str,
+    retry_after: u32,
+    now_ms: f64,
+    random: f64,
+) -> String {
+    let reply = said(status, body, retry_after);
+    step(|gateway| gateway.conclude_slot(ticket, reply, now_ms as u64, random), "")
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {
     Step::Answer(problem::origin_failed(status)).to_text()
+}
+
+fn said(status: u16, body: &str, retry_after: u32) -> Reply<'_> {
+    match status {
+        0 => Reply::None(body),
+        _ => Reply::Whole { status, body, retry_after_s: retry_after },
+    }
 }
 
 fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {

@@ -9,6 +9,11 @@ declare module '#core' {
   export function receive(request: Request, method: string, url: string, nowMs: number, random: number): string;
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;
+  export function renew(note: string, nowMs: number): string;
+  export function release(note: string, nowMs: number): string;
+  export function slots(method: string, url: string, body: string | undefined, nowMs: number, random: number): string;
+  export function slot_again(note: string, nowMs: number, random: number): string;
+  export function conclude_slot(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;
   export function admin_body(request: Request, method: string, url: string, body: string | undefined, nowMs: number): string;
   export function take_points(): string;

@@ -1,8 +1,12 @@
 // Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
 
 import { appendFields } from './fields.js';
+import { deliver } from './hold.js';
 
 const VIA = '1.1 sluicegate';
+
+/** How bodies come: as they are encoded, or unpacked if JavaScript reads them. */
+const [MANUAL, AUTOMATIC] = /** @type {const} */ (['manual', 'automatic']);
 
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
 const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
@@ -18,9 +22,10 @@ const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', '
  * @param {Request} request
  * @param {Forward} forward
  * @param {Record<string, unknown>} env
+ * @param {((free: boolean) => void) | undefined} over of a request that holds slots: called once, when it runs no more
  * @returns {Promise<Response | 502 | 504>} the origin's answer, or the status of its failure
  */
-export async function toOrigin(request, forward, env) {
+export async function toOrigin(request, forward, env, over) {
   const abort = new AbortController();
   let late = false;
   const timer = forward.timeoutMs
@@ -30,8 +35,12 @@ export async function toOrigin(request, forward, env) {
       }, forward.timeoutMs)
     : null;
   try {
-    return finish(await send(request, forward.origin, env, timer === null ? null : abort.signal), forward.fields);
+    let signal = timer === null ? null : abort.signal;
+    // While slots are held, something waits for the end of the request, so the platform does not end it by itself.
+    if (over) signal = AbortSignal.any([abort.signal, request.signal]);
+    return finish(await send(request, forward.origin, env, signal, over), forward.fields, over);
   } catch {
+    over?.(true);
     return late ? 504 : 502;
   } finally {
     clearTimeout(timer);
@@ -43,9 +52,10 @@ export async function toOrigin(request, forward, env) {
  * @param {string} origin
  * @param {Record<string, unknown>} env
  * @param {AbortSignal | null} signal
+ * @param {unknown} held whether the answer is delivered by a pipe of ours, and so comes as it is encoded
  * @returns {Promise<Response>}
  */
-function send(request, origin, env, signal) {
+function send(request, origin, env, signal, held) {
   const path = request.url.indexOf('/', request.url.indexOf('://') + 3);
   const scheme = request.url.slice(0, request.url.indexOf(':'));
   const target = path < 0 ? '/' : request.url.slice(path);
@@ -61,13 +71,15 @@ function send(request, origin, env, signal) {
       body: request.body,
       redirect: /** @type {const} */ ('manual'),
       signal,
+      encodeResponseBody: held ? MANUAL : AUTOMATIC,
     };
     return fetch(origin + target, init);
   }
   const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
   if (!service) throw new Error('no such service binding');
   // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
-  return service.fetch(new Request(request, { headers, redirect: 'manual', signal }));
+  const forwarded = new Request(request, { headers, redirect: 'manual', signal });
+  return held ? service.fetch(forwarded, { encodeResponseBody: MANUAL }) : service.fetch(forwarded);
 }
 
 /**
@@ -75,10 +87,15 @@ function send(request, origin, env, signal) {
  *
  * @param {Response} response
  * @param {string} fields
+ * @param {((free: boolean) => void) | undefined} over
  */
-function finish(response, fields) {
-  if (response.status === 101 || response.webSocket) return response;
-  const answer = new Response(response.body, response);
+function finish(response, fields, over) {
+  if (response.status === 101 || response.webSocket) {
+    // Nothing says when a socket closes that nobody here reads from.
+    over?.(false);
+    return response;
+  }
+  const answer = over ? deliver(response, over) : new Response(response.body, response);
   stripHopByHop(answer.headers);
   appendFields(answer.headers, fields);
   return answer;

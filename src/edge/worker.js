@@ -4,6 +4,7 @@
 import { pointsTo } from './analytics.js';
 import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
+import { hold } from './hold.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
@@ -36,7 +37,7 @@ export default {
     try {
       if (configured !== env) configure(env);
       const step = core.receive(request, request.method, request.url, Date.now(), Math.random());
-      const response = await follow(step, request, env);
+      const response = await follow(step, request, env, ctx);
       const reading = policyKv?.due(Date.now());
       if (reading) ctx.waitUntil(reading.catch(fault));
       return response;
@@ -52,20 +53,24 @@ export default {
  * @param {string} step
  * @param {Request} request
  * @param {Record<string, unknown>} env
+ * @param {ExecutionContext} ctx
  * @returns {Promise<Response>}
  */
-async function follow(step, request, env) {
+async function follow(step, request, env, ctx) {
   for (;;) {
     if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
     switch (kind) {
-      case 'store': {
+      case 'store':
+      case 'take': {
         const [ticket, behind] = cut(rest);
         const [timeout, more] = cut(behind);
         const [delay, body] = cut(more);
         if (delay !== '0') await scheduler.wait(Number(delay));
         const { url, headers } = /** @type {Store} */ (store);
-        const reply = await ask(url, headers, body, Number(timeout));
+        const asking = ask(url, headers, body, Number(timeout));
+        if (kind === 'take') ctx.waitUntil(asking);
+        const reply = await asking;
         const { status, retryAfter } = reply;
         step = core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random());
         break;
@@ -78,8 +83,10 @@ async function follow(step, request, env) {
       }
       case 'forward': {
         const [origin, behind] = cut(rest);
-        const [timeout, fields] = cut(behind);
-        const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env);
+        const [timeout, more] = cut(behind);
+        const [held, fields] = cut(more);
+        const over = held === '' ? undefined : hold(ctx, held, settle);
+        const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
         return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
       }
       case 'body':
@@ -92,9 +99,58 @@ async function follow(step, request, env) {
       }
       case 'page':
         return page(request.method);
+      case 'slots': {
+        const body = await boundedText(request, Number(rest));
+        step = core.slots(request.method, request.url, body, Date.now(), Math.random());
+        break;
+      }
+      case 'slot':
+        step = await slotCall(rest);
+        break;
+      case 'wait': {
+        const [ms, note] = cut(rest);
+        await scheduler.wait(Number(ms));
+        step = core.slot_again(note, Date.now(), Math.random());
+        break;
+      }
       default:
         return answer(step, request.method, '');
     }
+  }
+}
+
+/**
+ * A call to the store about one slot.
+ *
+ * @param {string} call `ticket LF timeout LF delay LF body`
+ * @returns {Promise<string>} the next step
+ */
+async function slotCall(call) {
+  const [ticket, behind] = cut(call);
+  const [timeout, more] = cut(behind);
+  const [delay, body] = cut(more);
+  if (delay !== '0') await scheduler.wait(Number(delay));
+  const { url, headers } = /** @type {Store} */ (store);
+  const { status, body: reply, retryAfter } = await ask(url, headers, body, Number(timeout));
+  return core.conclude_slot(Number(ticket), status, reply, retryAfter, Date.now(), Math.random());
+}
+
+/**
+ * Renews or frees a slot beside the request. Nobody is there to be told of a fault.
+ *
+ * @param {() => string} begin
+ * @returns {Promise<string>} the kind of the last step
+ */
+async function settle(begin) {
+  try {
+    for (let step = begin(); ; ) {
+      const [kind, rest] = cut(step);
+      if (kind !== 'slot') return kind;
+      step = await slotCall(rest);
+    }
+  } catch (error) {
+    fault(error);
+    return 'fault';
   }
 }
 
@@ -163,6 +219,7 @@ function configure(env) {
       admin_token: textOf(env.ADMIN_TOKEN),
       key_secret: textOf(env.KEY_SECRET),
       analytics: analytics !== undefined,
+      seed: crypto.randomUUID() + crypto.randomUUID(),
       texts,
     }),
   );

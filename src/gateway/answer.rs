@@ -11,6 +11,8 @@ pub enum Step {
     Forward(Forward),
     /// Ask the store, and bring the reply with the ticket.
     Ask(Call),
+    /// The same for a request that takes slots: the reply is brought even if the client has gone, so that they are freed.
+    Take(Call),
     /// Read the request's body, at most this many bytes, and bring it.
     Body(u64),
     /// Read the body of a call of the admin API, at most this many bytes, and bring it with the request.
@@ -19,6 +21,14 @@ pub enum Step {
     Page,
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
     Location(Location),
+    /// Read the body of a call to the slots API, at most this many bytes, and bring it with method and URL.
+    Slots(u64),
+    /// Ask the store about one slot, and bring the reply with the ticket.
+    Slot(Call),
+    /// Wait this many milliseconds, then bring the note.
+    Wait(u64, String),
+    /// Nothing more is to be done about a slot, and what became of it: `kept`, `lost` or `freed`.
+    Done(&'static str),
 }
 
 /// An answer of ours.
@@ -39,6 +49,9 @@ pub struct Forward {
     pub origin: String,
     /// Deadline for the origin's response head in milliseconds; 0 is the platform's own.
     pub timeout_ms: u64,
+    /// The slots that it holds while it runs: how often to renew them in milliseconds, then a note for each, which the
+    /// core wants to hear when they are renewed and freed; parted by spaces. Empty where it holds none.
+    pub held: String,
     /// To append to the answer.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -71,9 +84,10 @@ pub struct Location {
 
 impl Step {
     /// The text form:
-    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF (name: value LF)*`,
-    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`, `page`, `admin-body LF bytes`, `page`,
-    /// `location LF ticket LF binding LF timeout LF key (LF key)*`.
+    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
+    /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
+    /// `admin-body` or `slots`, `location LF ticket LF binding LF timeout LF key (LF key)*`, `wait LF ms LF note`, and what
+    /// is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -86,12 +100,18 @@ impl Step {
                 head
             }
             Self::Forward(forward) => {
-                let head = write!(text, "forward\n{}\n{}\n", forward.origin, forward.timeout_ms);
+                let Forward { origin, timeout_ms, held, .. } = forward;
+                let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n");
                 lines(&mut text, &forward.headers);
                 head
             }
-            Self::Ask(call) => {
-                let head = write!(text, "store\n{}\n{}\n{}\n", call.ticket, call.timeout_ms, call.delay_ms);
+            Self::Ask(call) | Self::Take(call) | Self::Slot(call) => {
+                let kind = match self {
+                    Self::Take(_) => "take",
+                    Self::Slot(_) => "slot",
+                    _ => "store",
+                };
+                let head = write!(text, "{kind}\n{}\n{}\n{}\n", call.ticket, call.timeout_ms, call.delay_ms);
                 text.push_str(&call.body);
                 head
             }
@@ -102,6 +122,9 @@ impl Step {
             Self::Page => text.write_str("page"),
             Self::Body(bytes) => write!(text, "body\n{bytes}"),
             Self::AdminBody(bytes) => write!(text, "admin-body\n{bytes}"),
+            Self::Slots(bytes) => write!(text, "slots\n{bytes}"),
+            Self::Wait(ms, note) => write!(text, "wait\n{ms}\n{note}"),
+            Self::Done(what) => write!(text, "{what}"),
         };
         text
     }

@@ -45,11 +45,22 @@ pub(super) enum Purpose {
         route: usize,
         /// The route's own origin, where it has one.
         origin: Option<String>,
+        /// The id under which it takes slots, where a concurrency limit applies.
+        holder: Option<Rc<str>>,
     },
     /// An answer of the decision API.
     Check,
     /// A call of the admin API.
     Admin(Box<admin::Call>),
+}
+
+impl Purpose {
+    fn holder(&self) -> Option<&Rc<str>> {
+        match self {
+            Self::Proxy { holder, .. } => holder.as_ref(),
+            Self::Check | Self::Admin(_) => None,
+        }
+    }
 }
 
 /// A decision that waits for the store.
@@ -118,7 +129,8 @@ impl Gateway {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
         let Some(form) = self.form.filter(|_| !asks.is_empty()) else {
-            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, now_ms);
+            let holder = purpose.holder();
+            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, holder, now_ms);
             let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
             return self.finish(outcome, purpose, now_ms);
         };
@@ -213,7 +225,9 @@ impl Gateway {
     }
 
     fn read_location(&mut self, asks: &[Ask], purpose: Purpose, answers: &str, now_ms: u64) -> Step {
-        let degraded = settle::degraded_asks(&self.rules.limits, asks);
+        let (slots, degraded): (Vec<&Ask>, Vec<&Ask>) = settle::degraded_asks(&self.rules.limits, asks)
+            .into_iter()
+            .partition(|ask| settle::is_concurrency(ask));
         let refused: Vec<Line> = degraded
             .iter()
             .zip(answers.chars())
@@ -225,9 +239,10 @@ impl Gateway {
         } else {
             let answered = answers.chars().chain(std::iter::repeat('x'));
             let open = degraded.into_iter().zip(answered).filter(|(_, answer)| *answer != '1');
-            let open: Vec<&Ask> = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask).collect();
-            let retry_ms = self.retry_ms(now_ms);
-            settle::degraded(&mut self.local, &self.rules, &open, retry_ms, now_ms)
+            let open = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask);
+            // Only the isolate knows what it holds.
+            let open: Vec<&Ask> = open.chain(slots).collect();
+            self.degraded(&open, &purpose, now_ms)
         };
         let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(asks);
         self.finish(outcome, purpose, now_ms)
@@ -252,17 +267,20 @@ impl Gateway {
         };
         let deadline_ms = pending.deadline_ms;
         let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
+        let takes_slots = pending.purpose.holder().is_some();
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
-        Step::Ask(Call { ticket, timeout_ms, delay_ms, body })
+        let call = Call { ticket, timeout_ms, delay_ms, body };
+        if takes_slots { Step::Take(call) } else { Step::Ask(call) }
     }
 
     fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
-        let outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
+        let mut outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
         if matches!(pending.purpose, Purpose::Admin(_)) {
             return self.finish(outcome, pending.purpose, now_ms);
         }
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
+        outcome.fences.clone_from(&answered.fences);
         self.feed(&pending.asks, &answered.verdicts, now_ms);
         self.finish(outcome, pending.purpose, pending.asked_ms)
     }
@@ -270,7 +288,9 @@ impl Gateway {
     /// Keeps the isolate's own counts at least as far used as the store's, so that they are warm when it fails.
     fn feed(&mut self, asks: &[Ask], verdicts: &[Verdict], now_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            if settle::says(&self.rules.limits, ask) == Some(OnStoreError::Degraded) {
+            // Of slots the isolate counts those that it holds itself, not what others have left.
+            let degraded = settle::says(&self.rules.limits, ask) == Some(OnStoreError::Degraded);
+            if degraded && !settle::is_concurrency(ask) {
                 let share = settle::shared(ask.quota, self.rules.policy.degraded.share);
                 if verdict.remaining < share.capacity() {
                     self.local.feed(&settle::key(&self.rules.limits, ask), &share, verdict.remaining, now_ms);
@@ -281,14 +301,10 @@ impl Gateway {
 
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            if !ask.shadow && !verdict.allowed() {
-                self.refusals.note(
-                    &settle::key(&self.rules.limits, ask),
-                    ask.quota,
-                    ask.cost,
-                    *verdict,
-                    asked_ms,
-                );
+            // A slot may be given back at any moment.
+            if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
+                let key = settle::key(&self.rules.limits, ask);
+                self.refusals.note(&key, ask.quota, ask.cost, *verdict, asked_ms);
             }
         }
     }
@@ -319,7 +335,10 @@ impl Gateway {
         self.breaker.end(pending.permit, error.class.ending(retry_after_ms), now_ms, random);
         let repeatable = match error.class.retry() {
             Retry::Yes => true,
-            Retry::WithChargeId => pending.charge.is_some(),
+            // A slot is taken once under its id, however often it is asked for.
+            Retry::WithChargeId => {
+                pending.charge.is_some() || pending.asks.iter().all(settle::is_concurrency)
+            }
             Retry::No => false,
         };
         if repeatable
@@ -346,7 +365,7 @@ impl Gateway {
     }
 
     /// A permit for one more call and the wait before it, where breaker, budget and deadline allow one.
-    fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
+    pub(super) fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
         let left_ms = Some(self.left_ms(deadline_ms, now_ms)).filter(|left| *left > 0)?;
         // The budget is looked at first: a permit that is not used would have to be given back.
         let delay_ms = self.retries.spend(left_ms, random)?;
@@ -355,11 +374,11 @@ impl Gateway {
     }
 
     /// What is left of a deadline: no more than the whole of it, should the clock have stepped back.
-    fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
+    pub(super) fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
         deadline_ms.saturating_sub(now_ms).min(self.rules.policy.store.timeout_ms)
     }
 
-    fn may_fall_back(&self) -> bool {
+    pub(super) fn may_fall_back(&self) -> bool {
         self.rules.policy.store.dialect == Dialect::Auto
     }
 
@@ -373,21 +392,27 @@ impl Gateway {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }
         let degraded = settle::degraded_asks(&self.rules.limits, &asks);
-        if let Some(binding) = self.rules.policy.degraded.binding.clone().filter(|_| !degraded.is_empty()) {
+        let counted: Vec<&&Ask> = degraded.iter().filter(|ask| !settle::is_concurrency(ask)).collect();
+        if let Some(binding) = self.rules.policy.degraded.binding.clone().filter(|_| !counted.is_empty()) {
             let stem = |ask: &Ask| self.rules.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
-            let keys = degraded.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
+            let keys = counted.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
             let timeout_ms = self.rules.policy.store.timeout_ms;
             let deadline_ms = now_ms.saturating_add(timeout_ms);
             let ticket =
                 self.located.add(Located { asks, rules: self.rules.clone(), purpose }, now_ms, deadline_ms);
             return Step::Location(Location { ticket, binding, timeout_ms, keys });
         }
-        let outcome = settle::degraded(&mut self.local, &self.rules, &degraded, retry_ms, now_ms);
+        let outcome = self.degraded(&degraded, &purpose, now_ms);
         self.finish(outcome.among(&asks), purpose, now_ms)
     }
 
+    fn degraded(&mut self, asks: &[&Ask], purpose: &Purpose, now_ms: u64) -> Outcome {
+        let retry_ms = self.retry_ms(now_ms);
+        settle::degraded(&mut self.local, &self.rules, asks, purpose.holder(), retry_ms, now_ms)
+    }
+
     /// When asking again may find the store better, in milliseconds.
-    fn retry_ms(&self, now_ms: u64) -> u64 {
+    pub(super) fn retry_ms(&self, now_ms: u64) -> u64 {
         self.breaker.opens_in_ms(now_ms).max(SOONEST_RETRY_MS)
     }
 }

@@ -11,8 +11,9 @@ use super::asking::Purpose;
 use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
-use super::{Gateway, OWN, Request, problem};
+use super::{Gateway, OWN, Request, problem, settle, slots_api};
 use crate::policy::path;
+use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{HttpRequest, Platform};
 
@@ -100,6 +101,7 @@ impl Gateway {
             return Step::Answer(answer);
         }
         match (call, request.method) {
+            _ if slots_api::is_call(request.url) => Step::Slots(LONGEST_BODY),
             ("v1/check", "POST") => Step::Body(LONGEST_BODY),
             ("v1/check", _) => Step::Answer(problem::method_not_allowed("check", "POST")),
             _ => self.admin(request, Body::NotRead, now_ms),
@@ -130,7 +132,8 @@ impl Gateway {
         };
         match self.admission(body) {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => {
+            Ok(mut admission) => {
+                look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
                 self.decide(admission, charge, Purpose::Check, now_ms)
             }
@@ -208,6 +211,11 @@ fn page(method: &str) -> Step {
         "GET" | "HEAD" => Step::Page,
         _ => Step::Answer(problem::method_not_allowed("the status page", "GET, HEAD")),
     }
+}
+
+/// A check has no end at which a slot could be given back, so it takes none.
+fn look_at_slots(asks: &mut [Ask]) {
+    asks.iter_mut().filter(|ask| settle::is_concurrency(ask)).for_each(|ask| ask.cost = 0);
 }
 
 fn bad(detail: &str) -> Answer {

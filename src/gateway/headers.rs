@@ -59,11 +59,13 @@ fn draft_10(headers: &mut Vec<(&'static str, String)>, outcome: &Outcome, limits
 }
 
 /// Appends a limit's member of `RateLimit-Policy`: index, units per window, window in milliseconds. A window under a
-/// second has no `w`, which counts whole seconds.
+/// second has no `w`, which counts whole seconds; a concurrency limit has none, and another unit than requests.
 fn policy(list: &mut String, limits: &[Prepared], (limit, quota, window_ms): (usize, u64, u64)) {
     item(list, limits, limit);
     let _ = write!(list, ";q={quota}");
-    if window_ms >= 1000 {
+    if limits.get(limit).is_some_and(Prepared::is_concurrency) {
+        list.push_str(";qu=\"concurrent-requests\"");
+    } else if window_ms >= 1000 {
         let _ = write!(list, ";w={}", window_ms.div_ceil(1000));
     }
 }

@@ -24,6 +24,8 @@ pub struct Counters {
     pub breaker: u64,
     /// Requests that the bulkhead kept from the store.
     pub bulkhead: u64,
+    /// Leases that ended before the requests that held them.
+    pub lost_leases: u64,
 }
 
 impl Gateway {

@@ -64,6 +64,12 @@ pub fn store_recovered() -> String {
     json!({ "event": "store-recovered" }).to_string()
 }
 
+/// Leases ended before the requests that held them.
+pub fn lease_lost(limit: &str) -> String {
+    let detail = "a slot's lease ended while its request ran; the request goes on without it";
+    json!({ "event": "lease-lost", "limit": limit, "detail": detail }).to_string()
+}
+
 /// The store refused the script's opening line, so it is sent without.
 pub fn fell_back() -> String {
     let detail = "the store refuses the line `#!lua flags=allow-key-locking`; the script goes without it";

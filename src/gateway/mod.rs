@@ -16,6 +16,7 @@ pub mod explain;
 pub mod given;
 pub mod headers;
 pub mod health;
+mod holding;
 pub mod latency;
 pub mod log;
 pub mod metrics;
@@ -30,6 +31,9 @@ pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod slot;
+mod slot_calls;
+mod slots_api;
 pub mod subject_path;
 
 use std::rc::Rc;
@@ -50,6 +54,7 @@ use reload::Reload;
 use rules::{Rules, origin_text};
 use sampling::Sampler;
 use secret::Secret;
+use slot_calls::SlotCalls;
 
 use crate::local::{Refusals, Table};
 use crate::policy::{PolicyError, Unmatched, path};
@@ -99,6 +104,7 @@ pub struct Gateway {
     sampler: Sampler,
     analytics: bool,
     points: Vec<String>,
+    slot_calls: SlotCalls,
     log: Vec<String>,
 }
 
@@ -138,6 +144,7 @@ impl Gateway {
             sampler: Sampler::default(),
             analytics: bindings.analytics,
             points: Vec::new(),
+            slot_calls: SlotCalls::new(&bindings.seed),
             log: Vec::new(),
             rules: Rc::new(rules),
         };
@@ -179,7 +186,7 @@ impl Gateway {
         let (index, route) = (matched.index, matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
-            return self.forward(origin, Vec::new());
+            return self.forward(origin, String::new(), Vec::new());
         }
         let attributes = HttpRequest {
             method: request.method,
@@ -195,49 +202,51 @@ impl Gateway {
         match admit::admit(&self.rules.limits, &route.limits, &attributes, CostSource::Rules, &self.digester)
         {
             Err(answer) => Step::Answer(answer),
-            Ok(admission) => {
+            Ok(mut admission) => {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy { route: index, origin }, now_ms)
+                let holder = self.holder(&mut admission.asks, now_ms, random);
+                self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
             }
         }
     }
 
     fn unmatched(&mut self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(None, Vec::new()),
+            Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        let origin = match purpose {
+        let (origin, holder) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
             Purpose::Check => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin } => {
+            Purpose::Proxy { route, origin, holder } => {
                 self.record(&outcome, Some(route), now_ms);
-                origin
+                (origin, holder)
             }
         };
         let gateway = &self.rules.policy.gateway;
         let headers =
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
-            return self.forward(origin, headers);
+            let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
+            return self.forward(origin, held, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
-    fn forward(&self, origin: Option<String>, headers: Vec<(&'static str, String)>) -> Step {
+    fn forward(&self, origin: Option<String>, held: String, headers: Vec<(&'static str, String)>) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
         let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { origin, timeout_ms, headers })
+        Step::Forward(Forward { origin, timeout_ms, held, headers })
     }
 }
 

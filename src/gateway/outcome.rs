@@ -119,6 +119,8 @@ pub struct Outcome {
     pub lines: Vec<Line>,
     /// The limits that apply but said nothing: index, units per window, window in milliseconds.
     pub silent: Vec<(usize, u64, u64)>,
+    /// The store's fences, one for each concurrency limit in the order asked; none where the isolate decided.
+    pub fences: Vec<u64>,
 }
 
 impl Outcome {
@@ -130,7 +132,7 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines, silent: Vec::new() }
+        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new() }
     }
 
     /// The same, with what else applies to the request, so that its headers name every limit.

@@ -34,6 +34,11 @@ impl Prepared {
     pub fn stems(&self) -> Stems<'_> {
         Stems { state: &self.state_stem, overrides: &self.override_stem }
     }
+
+    /// Whether it limits how many run at once.
+    pub fn is_concurrency(&self) -> bool {
+        self.limit.algorithm == policy::Algorithm::Concurrency
+    }
 }
 
 /// What a subject may use.

@@ -63,6 +63,11 @@ pub fn conflict() -> Answer {
     plain(422, "Idempotency key reused", "another request was made under this idempotency key")
 }
 
+/// The same refusal where it is for want of a place in the queue.
+pub fn queue_full(refusal: &str) -> String {
+    refusal.replacen(" are taken (", " are taken and no more may wait (", 1)
+}
+
 /// Whole seconds, rounded up and at least 1: what `Retry-After` says.
 pub fn seconds(ms: u64) -> u64 {
     ms.div_ceil(1000).max(1)
@@ -97,6 +102,7 @@ pub fn refusal(outcome: &Outcome, limits: &[Prepared]) -> Answer {
 fn sentence(line: &Line, outcome: &Outcome, limits: &[Prepared]) -> String {
     let name = name(line, limits).unwrap_or_default();
     let (limit, window) = (line.verdict.limit, duration::to_text(line.window_ms));
+    let concurrency = limits.get(line.limit).is_some_and(Prepared::is_concurrency);
     match (outcome.refused, outcome.tier) {
         (Some(Reason::Blocked), _) => format!("{name} lets nothing pass"),
         (Some(Reason::CostExceedsCapacity), _) => {
@@ -105,6 +111,10 @@ fn sentence(line: &Line, outcome: &Outcome, limits: &[Prepared]) -> String {
                 line.cost
             )
         }
+        (_, Tier::Degraded) if concurrency => {
+            format!("all slots of {name} are taken at reduced capacity ({limit} at once)")
+        }
+        _ if concurrency => format!("all slots of {name} are taken ({limit} at once)"),
         (_, Tier::Degraded) => format!("{limit} per {window} for {name} is used up at reduced capacity"),
         _ => format!("{limit} per {window} for {name} is used up"),
     }

@@ -30,6 +30,9 @@ pub struct Bindings {
     /// Whether `ANALYTICS` is a data set of Workers Analytics Engine.
     #[serde(default)]
     pub analytics: bool,
+    /// Random text of the platform's, from which the ids of holders are drawn.
+    #[serde(default)]
+    pub seed: String,
     /// Every other text binding, for policies that name one.
     #[serde(default)]
     pub texts: HashMap<String, String>,

@@ -1,12 +1,14 @@
 //! Verdicts that do not come from the store: the isolate's own, remembered ones, and each limit's failure policy.
 
+use std::rc::Rc;
+
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
 use super::rules::Rules;
 use crate::limit::{Quota, Verdict, Wait};
 use crate::local::table::LocalAsk;
 use crate::local::{Key, Refusals, Table};
-use crate::policy::OnStoreError;
+use crate::policy::{Algorithm, OnStoreError};
 use crate::store::Ask;
 
 /// Shortest period of a rate limiting binding, in milliseconds.
@@ -28,9 +30,15 @@ fn line(ask: &Ask, verdict: Verdict) -> Line {
     }
 }
 
-/// The isolate's decision over whole limits, all or nothing.
-pub fn whole(table: &mut Table, limits: &[Prepared], asks: &[Ask], now_ms: u64) -> Vec<Verdict> {
-    let local: Vec<LocalAsk> = asks.iter().map(|ask| local(limits, ask, ask.quota)).collect();
+/// The isolate's decision over whole limits, all or nothing; slots are taken by `holder`.
+pub fn whole(
+    table: &mut Table,
+    limits: &[Prepared],
+    asks: &[Ask],
+    holder: Option<&Rc<str>>,
+    now_ms: u64,
+) -> Vec<Verdict> {
+    let local: Vec<LocalAsk> = asks.iter().map(|ask| local(limits, ask, ask.quota, holder)).collect();
     table.decide(&local, now_ms).verdicts
 }
 
@@ -40,8 +48,14 @@ pub fn key(limits: &[Prepared], ask: &Ask) -> Key {
     Key { stem: stem.unwrap_or_default(), subject: ask.subject.clone() }
 }
 
-fn local(limits: &[Prepared], ask: &Ask, quota: Quota) -> LocalAsk {
-    LocalAsk { key: key(limits, ask), quota, cost: ask.cost, shadow: ask.shadow }
+fn local(limits: &[Prepared], ask: &Ask, quota: Quota, holder: Option<&Rc<str>>) -> LocalAsk {
+    let holder = holder.filter(|_| is_concurrency(ask)).cloned();
+    LocalAsk { key: key(limits, ask), quota, cost: ask.cost, shadow: ask.shadow, holder }
+}
+
+/// Whether an ask is for a slot.
+pub fn is_concurrency(ask: &Ask) -> bool {
+    ask.quota.algorithm == Algorithm::Concurrency
 }
 
 /// The remembered refusal that takes longest, if any of a request's limits is known to refuse it.
@@ -80,14 +94,22 @@ pub fn degraded_asks<'a>(limits: &[Prepared], asks: &'a [Ask]) -> Vec<&'a Ask> {
     asks.iter().filter(|ask| says(limits, ask) == Some(OnStoreError::Degraded)).collect()
 }
 
-/// The isolate's decision at its share of these limits, all or nothing. Where there is none, all were `open`.
-pub fn degraded(table: &mut Table, rules: &Rules, asks: &[&Ask], retry_ms: u64, now_ms: u64) -> Outcome {
+/// The isolate's decision at its share of these limits, all or nothing; slots are taken by `holder`. Where there is no
+/// limit, all were `open`.
+pub fn degraded(
+    table: &mut Table,
+    rules: &Rules,
+    asks: &[&Ask],
+    holder: Option<&Rc<str>>,
+    retry_ms: u64,
+    now_ms: u64,
+) -> Outcome {
     if asks.is_empty() {
         return Outcome::of(Tier::Open, Vec::new());
     }
     let share = rules.policy.degraded.share;
     let shares: Vec<LocalAsk> =
-        asks.iter().map(|ask| local(&rules.limits, ask, shared(ask.quota, share))).collect();
+        asks.iter().map(|ask| local(&rules.limits, ask, shared(ask.quota, share), holder)).collect();
     let verdicts = table.decide(&shares, now_ms).verdicts;
     let lines = asks.iter().zip(verdicts).map(|(ask, verdict)| {
         // A cost that fits the limit but not the share passes again once the store does.

@@ -5,12 +5,16 @@
 //! here reads a clock. The bounds that keep every product below 2^53 (so that Lua's doubles agree exactly) are
 //! checked in `policy::bounds`; the arithmetic here saturates all the same.
 
+pub mod concurrency;
 pub mod fixed_window;
 pub mod sliding_log;
 pub mod sliding_window;
 pub mod state;
 pub mod token_bucket;
+pub mod waiting;
 pub mod windows;
+
+use std::rc::Rc;
 
 pub use state::State;
 
@@ -27,11 +31,11 @@ pub const TTL_MARGIN_MS: u64 = 2_000;
 pub struct Quota {
     /// How it counts.
     pub algorithm: Algorithm,
-    /// Units per window, ≥ 1.
+    /// Units per window, or slots, ≥ 1.
     pub limit: u64,
     /// Units at once from idle, ≥ 1; equal to `limit` but for the token bucket.
     pub burst: u64,
-    /// Window in milliseconds, ≥ 1.
+    /// Window, or lease, in milliseconds, ≥ 1.
     pub window_ms: u64,
 }
 
@@ -60,7 +64,7 @@ impl Quota {
     /// same, however much was charged.
     pub fn ttl_ms(&self) -> u64 {
         let meaningful = match self.algorithm {
-            Algorithm::FixedWindow | Algorithm::SlidingLog => self.window_ms,
+            Algorithm::FixedWindow | Algorithm::SlidingLog | Algorithm::Concurrency => self.window_ms,
             Algorithm::SlidingWindow => self.window_ms.saturating_mul(2),
             Algorithm::TokenBucket => self.burst.saturating_mul(self.window_ms).div_ceil(self.limit.max(1)),
         };
@@ -82,11 +86,12 @@ pub enum Wait {
 /// What one limit says of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Verdict {
-    /// Units per window that this subject has (after plans and overrides).
+    /// Units per window, or slots, that this subject has (after plans and overrides).
     pub limit: u64,
-    /// Whole units left, after the charge where there was one.
+    /// Whole units or slots left, after the charge where there was one.
     pub remaining: u64,
-    /// Milliseconds until nothing is used any more; for a refusal until the same request passes.
+    /// Milliseconds until nothing is used any more (of a concurrency limit: until the first lease ends); for a
+    /// refusal until the same request passes.
     pub reset_ms: u64,
     /// Whether and when the request passes.
     pub wait: Wait,
@@ -104,12 +109,14 @@ impl Verdict {
 pub struct Check {
     /// What the subject may use.
     pub quota: Quota,
-    /// Units the request asks for; 0 is a look.
+    /// Units the request asks for; 0 is a look. A concurrency limit gives one slot, whatever the cost.
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,
     /// What was found.
     pub state: Option<State>,
+    /// Under which id a slot of a concurrency limit is taken; without one none is.
+    pub holder: Option<Rc<str>>,
 }
 
 /// The answer to a whole request.
@@ -130,7 +137,12 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
         .iter()
         .map(|check| {
             let state = State::settle(check.state.as_ref(), &check.quota, now_ms);
-            let wait = state.wait(&check.quota, check.cost, now_ms);
+            let wait = match (&state, &check.holder) {
+                (State::Holders(holders), Some(id)) if check.cost > 0 => {
+                    holders.wait(Some(id), check.quota.limit, now_ms)
+                }
+                _ => state.wait(&check.quota, check.cost, now_ms),
+            };
             (state, wait)
         })
         .collect();
@@ -140,7 +152,12 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
     for (check, (mut state, wait)) in checks.iter().zip(settled) {
         let charge = allowed && wait == Wait::None && check.cost > 0;
         if charge {
-            state.charge(&check.quota, check.cost, now_ms);
+            match (&mut state, &check.holder) {
+                (State::Holders(holders), Some(id)) => {
+                    holders.take(id, check.quota.window_ms, now_ms);
+                }
+                _ => state.charge(&check.quota, check.cost, now_ms),
+            }
         }
         let reset_ms = match wait {
             Wait::Ms(ms) => ms,

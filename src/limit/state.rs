@@ -9,8 +9,11 @@
 //! | fixed and sliding window | 4 index of the window mod 2^32, 4 current, 4 previous |
 //! | sliding log | 2 units in all, then per entry 5 time, 2 units |
 //!
+//! The holders of a concurrency limit are a sorted set, which the scripts alone read and write.
+//!
 //! Times are milliseconds since [`EPOCH_MS`]; 5 bytes last until November 2059.
 
+use super::concurrency::Holders;
 use super::sliding_log::Log;
 use super::token_bucket::Bucket;
 use super::windows::Windows;
@@ -29,6 +32,8 @@ pub enum State {
     Windows(Windows),
     /// Of a sliding log.
     Log(Log),
+    /// Of a concurrency limit.
+    Holders(Holders),
 }
 
 impl State {
@@ -37,6 +42,7 @@ impl State {
         match quota.algorithm {
             Algorithm::TokenBucket => Self::Bucket(Bucket::idle(now_ms)),
             Algorithm::SlidingLog => Self::Log(Log::default()),
+            Algorithm::Concurrency => Self::Holders(Holders::default()),
             Algorithm::FixedWindow | Algorithm::SlidingWindow => {
                 let index = now_ms.checked_div(quota.window_ms).unwrap_or(0);
                 Self::Windows(Windows { index, current: 0, previous: 0 })
@@ -59,6 +65,7 @@ impl State {
             (Some(Self::Windows(windows)), Algorithm::FixedWindow | Algorithm::SlidingWindow) => {
                 Self::Windows(windows.settle(quota, now_ms))
             }
+            (Some(Self::Holders(holders)), Algorithm::Concurrency) => Self::Holders(holders.clone()),
             _ => Self::idle(quota, now_ms),
         }
     }
@@ -69,6 +76,8 @@ impl State {
         match self {
             Self::Bucket(bucket) => bucket.wait(quota, cost, now_ms),
             Self::Log(log) => log.wait(quota, cost, now_ms),
+            Self::Holders(_) if cost == 0 => Wait::None,
+            Self::Holders(holders) => holders.wait(None, quota.limit, now_ms),
             Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
                 fixed_window::wait(windows, quota, cost, now_ms)
             }
@@ -76,12 +85,13 @@ impl State {
         }
     }
 
-    /// Charges a settled state.
+    /// Charges a settled state. A slot is taken under an id, so that holders are charged by [`super::decide`] alone.
     pub fn charge(&mut self, quota: &Quota, cost: u64, now_ms: u64) {
         match self {
             Self::Bucket(bucket) => bucket.charge(quota, cost),
             Self::Log(log) => log.charge(cost, now_ms.max(EPOCH_MS)),
             Self::Windows(windows) => windows.current = windows.current.saturating_add(cost),
+            Self::Holders(_) => {}
         }
     }
 
@@ -90,6 +100,7 @@ impl State {
         match self {
             Self::Bucket(bucket) => bucket.remaining(quota),
             Self::Log(log) => log.remaining(quota),
+            Self::Holders(holders) => holders.free(quota.limit, now_ms),
             Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
                 fixed_window::remaining(windows, quota)
             }
@@ -97,12 +108,13 @@ impl State {
         }
     }
 
-    /// Milliseconds until nothing is used any more, of a settled state.
+    /// Milliseconds until nothing is used any more, of a settled state; of holders until the first lease ends.
     pub fn reset_ms(&self, quota: &Quota, now_ms: u64) -> u64 {
         let now_ms = now_ms.max(EPOCH_MS);
         match self {
             Self::Bucket(bucket) => bucket.reset_ms(quota, now_ms),
             Self::Log(log) => log.reset_ms(quota, now_ms),
+            Self::Holders(holders) => holders.reset_ms(now_ms),
             Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
                 fixed_window::reset_ms(windows, quota, now_ms)
             }
@@ -110,10 +122,21 @@ impl State {
         }
     }
 
+    /// Milliseconds from which on a settled state says no more than none, if nothing is charged meanwhile.
+    pub fn idle_ms(&self, quota: &Quota, now_ms: u64) -> u64 {
+        match self {
+            Self::Holders(holders) => holders.idle_ms(now_ms.max(EPOCH_MS)),
+            _ => self.reset_ms(quota, now_ms),
+        }
+    }
+
     /// Takes back what a clock running ahead has written: where the stored time is more than [`CLOCK_SLACK_MS`]
     /// past both the caller's clock and `arbiter_ms`, the store's, it is set to the arbiter's. What is used stays.
     /// Answers whether it was so.
     pub fn repair(&mut self, quota: &Quota, now_ms: u64, arbiter_ms: u64) -> bool {
+        if let Self::Holders(holders) = self {
+            return holders.mend(quota.window_ms, arbiter_ms);
+        }
         let bound = now_ms.max(EPOCH_MS).max(arbiter_ms).saturating_add(CLOCK_SLACK_MS);
         if self.stamp_ms(quota) <= bound {
             return false;
@@ -128,6 +151,7 @@ impl State {
                 repaired.push_back((arbiter_ms, moved.fold(0, |sum, (_, units)| units.saturating_add(sum))));
                 log.entries = repaired;
             }
+            Self::Holders(_) => {}
         }
         true
     }
@@ -138,10 +162,11 @@ impl State {
             Self::Bucket(bucket) => bucket.at_ms,
             Self::Windows(windows) => windows.start_ms(quota),
             Self::Log(log) => log.entries.back().map_or(0, |&(at, _)| at),
+            Self::Holders(holders) => holders.all().map(|(_, lease)| lease.expires_ms).max().unwrap_or(0),
         }
     }
 
-    /// The bytes that the store holds.
+    /// The bytes that the store holds; none of holders, which are no string there.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(12);
         match self {
@@ -161,6 +186,7 @@ impl State {
                     put(&mut bytes, units, 2);
                 }
             }
+            Self::Holders(_) => {}
         }
         bytes
     }

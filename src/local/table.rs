@@ -5,6 +5,8 @@
 //! with all others like it, and has a count of its own from its first admission on. So a flood of made-up subjects
 //! frees nobody, pushes known ones out no faster than the overflow counter admits, and locks no known one out.
 
+mod slots;
+
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::rc::Rc;
@@ -25,6 +27,8 @@ pub struct LocalAsk {
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,
+    /// Under which id a slot of a concurrency limit is taken.
+    pub holder: Option<Rc<str>>,
 }
 
 /// A subject's state, and from when on it says nothing.
@@ -43,6 +47,9 @@ const MAX_BYTES: usize = 16 * 1024 * 1024;
 /// What an entry weighs beside its key and its log: list links, hash slot, allocations.
 const OVERHEAD: usize = 160;
 
+/// What a holder weighs: its id, its lease, its part of the tree.
+const HOLDER: usize = 128;
+
 /// States by key.
 #[derive(Debug)]
 pub struct Table {
@@ -53,7 +60,7 @@ pub struct Table {
 }
 
 /// Where a check's state is kept.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Own,
     Overflow,
@@ -85,6 +92,10 @@ impl Table {
             let Some(state) = write else { continue };
             if place == Place::Overflow {
                 self.overflow.insert(ask.key.stem.clone(), state.clone());
+                if ask.holder.is_some() {
+                    // A slot is held in one place, or giving it back would leave the other.
+                    continue;
+                }
                 let mut own = State::idle(&ask.quota, now_ms);
                 own.charge(&ask.quota, ask.cost, now_ms);
                 self.keep(&ask.key, own, &ask.quota, now_ms);
@@ -138,7 +149,10 @@ impl Table {
             None if self.has_room(now_ms) => (None, Place::Own),
             None => (self.overflow.get(&ask.key.stem).cloned(), Place::Overflow),
         };
-        (Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state }, place)
+        (
+            Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state, holder: ask.holder.clone() },
+            place,
+        )
     }
 
     /// Whether a new subject can be taken in without pushing a busy one out; drops an idle one for it.
@@ -157,7 +171,7 @@ impl Table {
     }
 
     fn keep(&mut self, key: &Key, state: State, quota: &Quota, now_ms: u64) {
-        let idle_at_ms = now_ms.saturating_add(state.reset_ms(quota, now_ms));
+        let idle_at_ms = now_ms.saturating_add(state.idle_ms(quota, now_ms));
         let entry = Entry { state, idle_at_ms };
         self.bytes = self.bytes.saturating_add(size(key, &entry));
         if let Some((key, old)) = self.entries.push(key.clone(), entry) {
@@ -178,6 +192,7 @@ impl Table {
 fn size(key: &Key, entry: &Entry) -> usize {
     let log = match &entry.state {
         State::Log(log) => log.entries.capacity().saturating_mul(size_of::<(u64, u64)>()),
+        State::Holders(holders) => holders.all().count().saturating_mul(HOLDER),
         _ => 0,
     };
     key.subject.len().saturating_add(log).saturating_add(OVERHEAD)
@@ -202,7 +217,7 @@ mod tests {
     }
 
     fn ask(subject: &str, limit: u64) -> LocalAsk {
-        LocalAsk { key: key(subject), quota: quota(limit), cost: 1, shadow: false }
+        LocalAsk { key: key(subject), quota: quota(limit), cost: 1, shadow: false, holder: None }
     }
 
     fn allowed(table: &mut Table, key: &str, limit: u64, times: usize, now: u64) -> usize {
@@ -243,7 +258,13 @@ mod tests {
             Quota { algorithm: Algorithm::SlidingLog, limit: 10_000, burst: 10_000, window_ms: 3_600_000 };
         for subject in 0..200_u64 {
             for charge in 0..1_000_u64 {
-                let ask = LocalAsk { key: key(&subject.to_string()), quota: log, cost: 1, shadow: false };
+                let ask = LocalAsk {
+                    key: key(&subject.to_string()),
+                    quota: log,
+                    cost: 1,
+                    shadow: false,
+                    holder: None,
+                };
                 table.decide(&[ask], NOW + charge);
             }
         }
@@ -285,7 +306,8 @@ mod tests {
         for algorithm in ALGORITHMS {
             let quota = Quota { algorithm, limit: 10, burst: 10, window_ms: 60_000 };
             let share = quota.with_limit(5);
-            let local = |subject| LocalAsk { key: key(subject), quota: share, cost: 1, shadow: false };
+            let local =
+                |subject| LocalAsk { key: key(subject), quota: share, cost: 1, shadow: false, holder: None };
             for (remaining, passes) in [(0, 0), (2, 2), (5, 5), (10, 5)] {
                 let mut table = Table::new(10);
                 table.feed(&key("a"), &share, remaining, NOW);

@@ -22,6 +22,12 @@ pub const BURST: (u64, u64) = (1, LARGEST);
 pub const MIN_WINDOW_MS: u64 = 100;
 /// Longest window in milliseconds, 400 days: a year and some.
 pub const MAX_WINDOW_MS: u64 = 34_560_000_000;
+/// `lease` of a concurrency limit in milliseconds.
+pub const LEASE_MS: (u64, u64) = (1_000, 86_400_000);
+/// Most slots of a concurrency limit: what has expired is dropped by the one request that next takes a slot.
+pub const MAX_SLOTS: u64 = 10_000;
+/// How often a holder renews within one lease, so that one lost renewal costs nothing.
+const RENEWALS: u64 = 3;
 /// `store.timeout` in milliseconds.
 pub const TIMEOUT_MS: (u64, u64) = (10, 10_000);
 /// `store.remember` in milliseconds.
@@ -46,6 +52,20 @@ pub const MAX_LIMITS_PER_ROUTE: usize = 32;
 pub const SUBJECTS: (u64, u64) = (1, 1_000_000);
 /// `gateway.ipv6_prefix`: a provider's whole allocation, to one address.
 pub const IPV6_PREFIX: (u64, u64) = (32, 128);
+
+/// How long after it was taken or last renewed a lease is renewed, in milliseconds.
+pub fn renewal_ms(lease_ms: u64) -> u64 {
+    lease_ms / RENEWALS
+}
+
+/// The shortest lease, in whole seconds and told in milliseconds, whose renewal is through before it ends: longer than
+/// the renewal interval and a fifth, which timers may be late, plus the store's deadline and the wait before a retry.
+pub fn least_lease_ms(timeout_ms: u64, backoff_ms: u64) -> u64 {
+    // lease > lease / 3 × 6 / 5 + call, so lease > call × 5 / 3.
+    let call_ms = timeout_ms.saturating_add(backoff_ms);
+    let least_ms = (call_ms.saturating_mul(5) / 3).saturating_add(1);
+    least_ms.div_ceil(1_000).saturating_mul(1_000).max(LEASE_MS.0)
+}
 
 /// Whether a quota's arithmetic stays exact, `cost` being the greatest cost of one request.
 ///
@@ -74,6 +94,11 @@ pub fn check(algorithm: Algorithm, capacity: Capacity, cost: u64, window_ms: u64
             format!("write at most {MAX_LOG}, or algorithm = \"sliding-window\""),
         )),
         Algorithm::SlidingLog => Ok(()),
+        Algorithm::Concurrency if limit > MAX_SLOTS => Err(Wrong::new(
+            format!("{limit} slots would be as many holders in the store for each subject"),
+            format!("write at most {MAX_SLOTS}"),
+        )),
+        Algorithm::Concurrency => Ok(()),
         // Tokens are counted in units of 1/window, so that a millisecond refills exactly `limit` of them.
         Algorithm::TokenBucket => {
             let behind = format!(" for {window}; a shorter window with fewer goes further");
@@ -141,7 +166,22 @@ mod tests {
                 assert!((burst + c) * w < exact && (burst + 1 + c) * w >= exact);
             }
         }
-        assert!(check(Algorithm::SlidingLog, capacity(MAX_LOG, MAX_LOG), 1, 1_000).is_ok());
-        assert!(check(Algorithm::SlidingLog, capacity(MAX_LOG + 1, MAX_LOG), 1, 1_000).is_err());
+        for (algorithm, most) in [(Algorithm::SlidingLog, MAX_LOG), (Algorithm::Concurrency, MAX_SLOTS)] {
+            assert!(check(algorithm, capacity(most, most), 1, 1_000).is_ok());
+            assert!(check(algorithm, capacity(most + 1, most), 1, 1_000).is_err());
+        }
+    }
+
+    /// lease > 1.2 × lease / 3 + call, times five: nothing shorter in whole seconds satisfies it.
+    #[test]
+    fn the_least_lease_outlasts_a_late_renewal() {
+        let outlasts = |lease: u64, call: u64| lease * 5 > lease * 2 + call * 5;
+        for call in [0, 10, 180, 599, 600, 601, 1_000, 20_000] {
+            let least = least_lease_ms(call / 2, call - call / 2);
+            assert!(outlasts(least, call) && renewal_ms(least) * 6 / 5 + call < least, "{call}");
+            assert!(least == LEASE_MS.0 || !outlasts(least - 1_000, call), "{call}: {least}");
+        }
+        assert_eq!(least_lease_ms(150, 30), 1_000);
+        assert_eq!(least_lease_ms(10_000, 10_000), 34_000);
     }
 }

@@ -183,7 +183,7 @@ pub struct Limit {
     pub name: String,
     /// How it counts.
     pub algorithm: Algorithm,
-    /// Window in milliseconds, 100 ms to 400 days.
+    /// Window in milliseconds, 100 ms to 400 days. Of a concurrency limit: the lease, 1 s to 1 day.
     pub window_ms: u64,
     /// What a subject without a plan (or with an unknown one) gets.
     pub quota: Quota,
@@ -207,7 +207,7 @@ pub struct Limit {
     pub idempotency: Option<KeyPart>,
 }
 
-/// How a rate limit counts.
+/// How a limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Algorithm {
     /// Windows aligned to the Unix epoch.
@@ -218,6 +218,25 @@ pub enum Algorithm {
     SlidingLog,
     /// `burst` at once from idle, then `limit` per window.
     TokenBucket,
+    /// No more than `limit` at a time, each for as long as its lease is renewed.
+    Concurrency,
+}
+
+impl Algorithm {
+    /// Every one, in the order in which errors list them.
+    pub const ALL: [Self; 5] =
+        [Self::FixedWindow, Self::SlidingWindow, Self::SlidingLog, Self::TokenBucket, Self::Concurrency];
+
+    /// As the policy writes it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::FixedWindow => "fixed-window",
+            Self::SlidingWindow => "sliding-window",
+            Self::SlidingLog => "sliding-log",
+            Self::TokenBucket => "token-bucket",
+            Self::Concurrency => "concurrency",
+        }
+    }
 }
 
 /// What one subject may use.
@@ -234,7 +253,7 @@ pub enum Quota {
 /// The numbers of a counted quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// Units per window.
+    /// Units per window; slots of a concurrency limit.
     pub limit: NonZeroU64,
     /// Token bucket: units at once from idle. Other algorithms: equal to `limit`.
     pub burst: NonZeroU64,

@@ -3,6 +3,7 @@
 mod exempt;
 mod fields;
 mod gateway;
+mod lease;
 mod limits;
 mod quota;
 mod routes;
@@ -10,7 +11,7 @@ mod store;
 
 use super::document::Node;
 use super::error::PolicyError;
-use super::{Exempt, OnMissingKey, OnStoreError, Policy};
+use super::{Exempt, OnMissingKey, OnStoreError, Policy, bounds};
 use fields::{Field, Report, Table};
 
 /// Fields of the whole document.
@@ -54,7 +55,12 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
     let store = store::store(&top.section("store", store::STORE));
     let degraded = store::degraded(&top.section("degraded", store::DEGRADED));
     let defaults = defaults(&top.section("defaults", DEFAULTS));
-    let limits = limits::limits(&top, &defaults);
+    let least_lease_ms = store.as_ref().map(|store| {
+        // Without a budget nothing is retried, and nobody waits for a retry.
+        let backoff_ms = if store.retry.budget > 0.0 { store.retry.backoff_ms } else { 0 };
+        bounds::least_lease_ms(store.timeout_ms, backoff_ms)
+    });
+    let limits = limits::limits(&top, &defaults, least_lease_ms);
     let router = routes::router(&top, &limits);
     let limits = limits.all.into_iter().map(|draft| draft.limit).collect::<Option<Vec<_>>>();
     Some(Policy {

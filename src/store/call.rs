@@ -6,7 +6,7 @@ use super::charge::ChargeId;
 use super::key::letter;
 use super::script::Script;
 use crate::limit::Quota;
-use crate::policy::{Clock, Dialect};
+use crate::policy::{Algorithm, Clock, Dialect};
 
 /// Which of a script's two forms a store takes. `Auto` has been resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,12 +88,26 @@ pub struct Check<'a> {
     pub charge: Option<(&'a str, &'a ChargeId)>,
 }
 
-/// What the script is told of a quota, the cost excepted: JSON strings, each behind a comma.
+/// What the script is told of a quota, the cost excepted: JSON strings, each behind a comma. Of a concurrency limit
+/// it is good for looks only; a slot is taken with [`slot_arguments`].
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
+    match quota.algorithm {
+        Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
+        _ => listed(quota, shadow, itoa::Buffer::new().format(quota.burst)),
+    }
+}
+
+/// The same for a request that takes a slot of a concurrency limit: `holder` is the id it takes it under, 1 to 64 of
+/// `A-Z a-z 0-9 _ -`, which no other request has.
+pub fn slot_arguments(quota: &Quota, shadow: bool, holder: &str) -> String {
+    listed(quota, shadow, holder)
+}
+
+fn listed(quota: &Quota, shadow: bool, fourth: &str) -> String {
     let letter = letter(quota.algorithm);
     let letter = if shadow { letter.to_ascii_uppercase() } else { letter };
-    let Quota { limit, window_ms, burst, .. } = quota;
-    format!(",\"{letter}\",\"{limit}\",\"{window_ms}\",\"{burst}\",\"{}\"", quota.ttl_ms())
+    let Quota { limit, window_ms, .. } = quota;
+    format!(",\"{letter}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{}\"", quota.ttl_ms())
 }
 
 /// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
@@ -101,21 +115,7 @@ pub fn arguments(quota: &Quota, shadow: bool) -> String {
 pub fn check_body<'a>(script: &Script, check: Check<'_>, stems: impl Fn(&Ask) -> Stems<'a>) -> String {
     let Check { form, by, clock, now_ms, asks, charge } = check;
     let mut body = String::with_capacity(asks.len().saturating_mul(224).saturating_add(128));
-    let (text, sha) = match form {
-        Form::Redis => (script.redis, script.redis_sha),
-        Form::Upstash => (script.upstash, script.upstash_sha),
-    };
-    match by {
-        ScriptCall::BySha => {
-            body.push_str("[\"EVALSHA\",\"");
-            body.push_str(sha);
-            body.push('"');
-        }
-        ScriptCall::ByText => {
-            body.push_str("[\"EVAL\",");
-            body.push_str(&serde_json::Value::from(text).to_string());
-        }
-    }
+    named(&mut body, script, form, by);
     let keys = asks.len().saturating_mul(2).saturating_add(usize::from(charge.is_some()));
     number(&mut body, keys as u64);
     for ask in asks {
@@ -142,14 +142,33 @@ pub fn check_body<'a>(script: &Script, check: Check<'_>, stems: impl Fn(&Ask) ->
     body
 }
 
-fn key(body: &mut String, stem: &str, subject: &str) {
+/// Opens a command array with the script.
+pub(super) fn named(body: &mut String, script: &Script, form: Form, by: ScriptCall) {
+    let (text, sha) = match form {
+        Form::Redis => (script.redis, script.redis_sha),
+        Form::Upstash => (script.upstash, script.upstash_sha),
+    };
+    match by {
+        ScriptCall::BySha => {
+            body.push_str("[\"EVALSHA\",\"");
+            body.push_str(sha);
+            body.push('"');
+        }
+        ScriptCall::ByText => {
+            body.push_str("[\"EVAL\",");
+            body.push_str(&serde_json::Value::from(text).to_string());
+        }
+    }
+}
+
+pub(super) fn key(body: &mut String, stem: &str, subject: &str) {
     body.push_str(",\"");
     body.push_str(stem);
     body.push_str(subject);
     body.push('"');
 }
 
-fn number(body: &mut String, number: u64) {
+pub(super) fn number(body: &mut String, number: u64) {
     body.push_str(",\"");
     body.push_str(itoa::Buffer::new().format(number));
     body.push('"');
@@ -204,6 +223,13 @@ mod tests {
         );
         assert!(body.starts_with("[\"EVALSHA\",\"bb\",\"2\","), "{body}");
         assert!(body.contains(",\"\",\"B\","), "{body}");
+    }
+
+    #[test]
+    fn a_slot_is_asked_for_under_an_id() {
+        let quota = Quota { algorithm: Algorithm::Concurrency, limit: 5, burst: 5, window_ms: 30_000 };
+        assert_eq!(slot_arguments(&quota, false, "Ab_-1"), r#","c","5","30000","Ab_-1","32000""#);
+        assert_eq!(arguments(&quota, true), r#","C","5","30000","-","32000""#);
     }
 
     #[test]

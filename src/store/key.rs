@@ -2,7 +2,7 @@
 //!
 //! Limit names hold no colon, and the subject comes last, so no subject can reach into another limit's keys.
 //! Limit and burst are not in the name, since a change of either keeps what was used; algorithm and window are,
-//! since a change of those starts a new counter.
+//! since a change of those starts a new counter. A lease is not: who holds a slot keeps it.
 
 use crate::policy::{Algorithm, duration};
 
@@ -21,18 +21,28 @@ pub fn letter(algorithm: Algorithm) -> char {
         Algorithm::FixedWindow => 'f',
         Algorithm::SlidingWindow => 's',
         Algorithm::SlidingLog => 'l',
+        Algorithm::Concurrency => 'c',
     }
 }
 
-/// What the key of any subject's state in one limit begins with.
+/// What the key of any subject's state in one limit begins with. Holders keep their slots when the lease changes.
 pub fn state_stem(prefix: &str, cluster: bool, limit: &str, algorithm: Algorithm, window_ms: u64) -> String {
-    let what = format!("{}{}", letter(algorithm), duration::to_text(window_ms));
+    let window = match algorithm {
+        Algorithm::Concurrency => String::new(),
+        _ => duration::to_text(window_ms),
+    };
+    let what = format!("{}{window}", letter(algorithm));
     stem(prefix, cluster, limit, &what)
 }
 
 /// What the key of any subject's override in one limit begins with.
 pub fn override_stem(prefix: &str, cluster: bool, limit: &str) -> String {
     stem(prefix, cluster, limit, OVERRIDE)
+}
+
+/// What the key of those who wait for a slot of a concurrency limit begins with.
+pub fn queue_stem(prefix: &str, cluster: bool, limit: &str) -> String {
+    stem(prefix, cluster, limit, "queue")
 }
 
 /// What the key of any charge id begins with. No limit's name is empty, so it is no limit's key.

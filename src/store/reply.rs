@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::call::Ask;
 use super::error::{Class, StoreError};
 use crate::limit::{Verdict, Wait};
+use crate::policy::Algorithm;
 
 /// Most characters of a body that are looked at; a check's reply is far shorter.
 const LONGEST: usize = 65_536;
@@ -34,6 +35,8 @@ pub struct Answered {
     pub allowed: bool,
     /// One verdict for each limit asked about, in that order.
     pub verdicts: Vec<Verdict>,
+    /// For each concurrency limit among them, in that order, the fence of the slot that was taken; 0 where none was.
+    pub fences: Vec<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
@@ -77,7 +80,8 @@ pub fn read_value(status: u16, body: &str) -> Result<Value, StoreError> {
 /// Takes the integers apart; `None` unless they are what the script can have said of these limits.
 fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
     let (allowed, rest) = numbers.split_first()?;
-    if !matches!(allowed, 0 | 1) || rest.len() != asks.len().checked_mul(PER_LIMIT)? {
+    let (rest, fences) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
+    if !matches!(allowed, 0 | 1) {
         return None;
     }
     let mut verdicts = Vec::with_capacity(asks.len());
@@ -99,15 +103,29 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
+    let fences = self::fences(fences, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts })
+    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences })
+}
+
+/// The fences, if there is one for each slot that must have been taken and no other.
+fn fences(numbers: &[i64], asks: &[Ask], verdicts: &[Verdict], allowed: bool) -> Option<Vec<u64>> {
+    let mut numbers = numbers.iter();
+    let mut fences = Vec::new();
+    for (ask, verdict) in asks.iter().zip(verdicts) {
+        if ask.quota.algorithm == Algorithm::Concurrency {
+            let fence = u64::try_from(*numbers.next()?).ok()?;
+            let taken = allowed && verdict.allowed() && ask.cost > 0;
+            fences.push(Some(fence).filter(|fence| (*fence > 0) == taken)?);
+        }
+    }
+    numbers.next().is_none().then_some(fences)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::limit::Quota;
-    use crate::policy::Algorithm;
 
     fn ask(shadow: bool) -> Ask {
         let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
@@ -134,6 +152,23 @@ mod tests {
             [Verdict { limit: 5, remaining: 0, reset_ms: 700, wait: Wait::Ms(700) }]
         );
         assert!(decided(r#"{"result":[1,5,0,700,700]}"#, &[ask(true)]).allowed);
+    }
+
+    #[test]
+    fn fences_follow_the_limits() {
+        let slot = |shadow, cost| {
+            let asked = ask(shadow);
+            Ask { quota: Quota { algorithm: Algorithm::Concurrency, ..asked.quota }, cost, ..asked }
+        };
+        let asks = [slot(false, 1), ask(false), slot(true, 1), slot(false, 0)];
+        let limits = "5,4,900,0, 5,4,1000,0, 5,0,700,700, 5,5,0,0";
+        let with = |head: u8, rest: &str| format!(r#"{{"result":[{head},{limits}{rest}]}}"#);
+        assert_eq!(decided(&with(1, ",77,0,0"), &asks).fences, [77, 0, 0]);
+        for wrong in ["", ",77", ",77,0", ",77,0,0,0", ",0,0,0", ",77,78,0", ",77,0,79", ",-77,0,0"] {
+            assert_eq!(read(200, &with(1, wrong), &asks).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+        assert_eq!(decided(r#"{"result":[0,5,0,700,700,0]}"#, &[slot(false, 1)]).fences, [0]);
+        assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).fences, [0; 0]);
     }
 
     #[test]

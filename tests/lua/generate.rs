@@ -195,6 +195,7 @@ fn resized(random: &mut Random, quota: Quota) -> Quota {
             (Algorithm::FixedWindow, true) => (random.around(MAX_COUNT - 1), 1),
             (Algorithm::SlidingWindow, true) => (random.around(per_window / 3).min(MAX_COUNT), 1),
             (Algorithm::TokenBucket, true) => (random.scaled(1, per_window), random.around(per_window / 2)),
+            (Algorithm::Concurrency, _) => unreachable!("leases have tests of their own"),
             (_, false) => {
                 let limit = random.scaled(1, 100_000);
                 (limit, random.scaled(1, limit * 3))

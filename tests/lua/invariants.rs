@@ -99,6 +99,7 @@ fn bounded(quota: &Quota, from: u64, to: u64, units: u128, off: u64) -> bool {
         // All of the window before may lie at its end, and weigh next to nothing at the end of this one; but while
         // it is inside the trailing window it weighs something.
         Algorithm::SlidingWindow => units < 2 * limit,
+        Algorithm::Concurrency => unreachable!("leases have tests of their own"),
     }
 }
 

@@ -112,6 +112,7 @@ impl Paper {
                 Ratio::new(BigInt::from(before) * covered, quota.window_ms)
                     .plus(&Ratio::whole(self.count(index)))
             }
+            Algorithm::Concurrency => unreachable!("leases have tests of their own"),
         }
     }
 

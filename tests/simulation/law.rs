@@ -34,6 +34,7 @@ pub fn assert_kept(quota: &Quota, passed: &[Passed], whose: &str) {
             Algorithm::SlidingLog => {
                 units(until, |charge| charge.at_ms + quota.window_ms > last.at_ms) > quota.limit
             }
+            Algorithm::Concurrency => unreachable!("leases have tests of their own"),
         };
         assert!(!broken, "{whose}: {quota:?} let pass {until:?}");
     }
@@ -75,5 +76,6 @@ pub fn most(quota: &Quota, length_ms: u64) -> u64 {
         Algorithm::FixedWindow | Algorithm::SlidingWindow => {
             quota.limit * (length_ms.div_ceil(quota.window_ms) + 1)
         }
+        Algorithm::Concurrency => unreachable!("leases have tests of their own"),
     }
 }

@@ -7,7 +7,7 @@ use crate::gateway::Gateway;
 use crate::gateway::metrics::TIERS;
 use crate::gateway::recent::STEP_MS;
 use crate::gateway::reload::Reload;
-use crate::policy::{Algorithm, Limit, Quota, Route};
+use crate::policy::{Limit, Quota, Route};
 
 impl Gateway {
     /// The members `rules`, `routes`, `reload` and `recent`.
@@ -39,21 +39,12 @@ fn rule(limit: &Limit) -> String {
         "{{\"name\":{},\"algorithm\":\"{}\",\"limit\":{units},\"burst\":{burst},\"window_ms\":{},\"key\":{},\
          \"plans\":{},\"shadow\":{}}}",
         quoted(&limit.name),
-        algorithm(limit.algorithm),
+        limit.algorithm.word(),
         limit.window_ms,
         list(limit.key.iter().map(|part| quoted(&part.to_string()))),
         list(limit.plans.keys().map(|plan| quoted(plan))),
         limit.shadow,
     )
-}
-
-fn algorithm(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::FixedWindow => "fixed-window",
-        Algorithm::SlidingWindow => "sliding-window",
-        Algorithm::SlidingLog => "sliding-log",
-        Algorithm::TokenBucket => "token-bucket",
-    }
 }
 
 fn route(route: &Route, limits: &[Limit]) -> String {

@@ -65,7 +65,7 @@ impl Gateway {
         }];
         let call = Call { target: target.clone(), what: What::Peek(plan) };
         let Some(form) = self.form else {
-            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, now_ms);
+            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, None, now_ms);
             let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
             return Ok(self.peeked(&call, &outcome));
         };

@@ -75,7 +75,7 @@ pub struct Numbers {
     pub limit: serde_json::Value,
     /// Units at once from idle, for a token bucket.
     pub burst: Option<u64>,
-    /// As the policy writes it.
+    /// As the policy writes it; of a concurrency limit its lease.
     pub window: String,
 }
 
@@ -176,7 +176,7 @@ pub(super) fn explain(
     let degraded = ask.filter(|_| limit.on_store_error == OnStoreError::Degraded);
     Some(Explained {
         name: limit.name.clone(),
-        algorithm: words::algorithm(limit.algorithm),
+        algorithm: limit.algorithm.word(),
         shadow: limit.shadow,
         applies,
         quota: numbers(prepared, allowance),
@@ -203,7 +203,7 @@ pub(super) fn explain(
 
 /// The model's verdict on a subject that has used nothing.
 fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
-    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None };
+    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder: None };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })
 }

@@ -1,15 +1,6 @@
 //! A policy's values as the policy writes them.
 
-use crate::policy::{Algorithm, OnMissingKey, OnStoreError};
-
-pub(super) fn algorithm(algorithm: Algorithm) -> &'static str {
-    match algorithm {
-        Algorithm::FixedWindow => "fixed-window",
-        Algorithm::SlidingWindow => "sliding-window",
-        Algorithm::SlidingLog => "sliding-log",
-        Algorithm::TokenBucket => "token-bucket",
-    }
-}
+use crate::policy::{OnMissingKey, OnStoreError};
 
 pub(super) fn on_store_error(policy: OnStoreError) -> &'static str {
     match policy {

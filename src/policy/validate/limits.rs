@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -24,6 +24,7 @@ pub(super) const LIMIT: &[&str] = &[
     "shadow",
     "exempt",
     "idempotency",
+    "lease",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -54,10 +55,11 @@ impl Drafts {
     }
 }
 
-pub(super) fn limits(top: &Table<'_>, defaults: &Defaults) -> Drafts {
+/// Reads `[[limits]]`. `least_lease_ms` is the shortest lease that the store's deadline allows, where that is known.
+pub(super) fn limits(top: &Table<'_>, defaults: &Defaults, least_lease_ms: Option<u64>) -> Drafts {
     let fields = top.list("limits");
     unique_names(&fields);
-    let all: Vec<_> = fields.iter().map(|field| draft(field, defaults)).collect();
+    let all: Vec<_> = fields.iter().map(|field| draft(field, defaults, least_lease_ms)).collect();
     let named = all.iter().enumerate().filter_map(|(index, draft)| Some((draft.name.clone()?, index)));
     let by_name = named.collect();
     Drafts { all, by_name }
@@ -89,7 +91,7 @@ pub(super) fn at(place: &str, line: Option<u32>) -> String {
     line.map_or_else(|| place.to_owned(), |line| format!("{place} on line {line}"))
 }
 
-fn draft(field: &Field<'_>, defaults: &Defaults) -> Draft {
+fn draft(field: &Field<'_>, defaults: &Defaults, least_lease_ms: Option<u64>) -> Draft {
     let Some(table) = field.table(LIMIT) else {
         return Draft::default();
     };
@@ -106,7 +108,8 @@ fn draft(field: &Field<'_>, defaults: &Defaults) -> Draft {
         Value::String(name) => Some(name.clone()),
         _ => None,
     });
-    Draft { name: written, params, limit: limit(&table, defaults, name, key, plan) }
+    let span = lease::Span::of(&table, least_lease_ms);
+    Draft { name: written, params, limit: limit(&table, defaults, name, key, plan, span) }
 }
 
 /// The rest of a limit, whose parts `draft` needs for itself are read already.
@@ -117,12 +120,13 @@ fn limit(
     name: Option<String>,
     key: Option<Vec<KeyPart>>,
     plan: Option<Option<KeyPart>>,
+    span: lease::Span,
 ) -> Option<Limit> {
-    let algorithm = table.required("algorithm", ALGORITHM_CURE).and_then(|field| algorithm(&field));
-    let window_ms = table
-        .required("window", "write window = \"1m\"")
-        .and_then(|field| field.duration((bounds::MIN_WINDOW_MS, bounds::MAX_WINDOW_MS)));
-    let cost = table.get("cost").map_or(Some(ONE_EACH), |field| cost(&field));
+    let lease::Span { algorithm, ms: window_ms, sound } = span;
+    let cost = match table.get("cost").filter(|_| algorithm != Some(Algorithm::Concurrency)) {
+        Some(field) => cost(&field),
+        None => Some(ONE_EACH),
+    };
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
     let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost });
     let quotas = quota::quotas(table, terms);
@@ -135,7 +139,7 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
-    let quotas = quotas?;
+    let quotas = quotas.filter(|_| sound)?;
     Some(Limit {
         name: name?,
         algorithm: algorithm?,
@@ -151,18 +155,6 @@ fn limit(
         exempt: exempt?,
         idempotency: idempotency?,
     })
-}
-
-const ALGORITHM_CURE: &str =
-    "write algorithm = \"token-bucket\", \"fixed-window\", \"sliding-window\" or \"sliding-log\"";
-
-fn algorithm(field: &Field<'_>) -> Option<Algorithm> {
-    field.choice(&[
-        ("fixed-window", Algorithm::FixedWindow),
-        ("sliding-window", Algorithm::SlidingWindow),
-        ("sliding-log", Algorithm::SlidingLog),
-        ("token-bucket", Algorithm::TokenBucket),
-    ])
 }
 
 fn store_error(table: &Table<'_>, defaults: &Defaults) -> Option<OnStoreError> {
