@@ -8,6 +8,9 @@ declare module '#core' {
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;
+  export function token_rules(): string | undefined;
+  export function receive_verified(request: Request, method: string, url: string, payload: string | undefined, nowMs: number, random: number): string;
+  export function check_verified(body: string, payload: string | undefined, nowMs: number, random: number): string;
   export function origin_failed(status: number): string;
 }
 

@@ -3,6 +3,7 @@
 
 import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
+import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { ask } from './store.js';
@@ -17,6 +18,8 @@ import { ask } from './store.js';
 let configured;
 /** @type {Store | undefined} */
 let store;
+/** @type {import('./jwt.js').Verify} */
+let verify;
 
 export default {
   /**
@@ -43,6 +46,8 @@ export default {
  * @returns {Promise<Response>}
  */
 async function follow(step, request, env) {
+  /** @type {string | undefined} What the decision API is asked. */
+  let question;
   for (;;) {
     const [kind, rest] = cut(step);
     switch (kind) {
@@ -70,8 +75,17 @@ async function follow(step, request, env) {
         return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
       }
       case 'body':
-        step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
+        question = await boundedText(request, Number(rest));
+        step = core.check(question, Date.now(), Math.random());
         break;
+      case 'verify': {
+        const payload = await verify(rest);
+        step =
+          question === undefined
+            ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
+            : core.check_verified(question, payload, Date.now(), Math.random());
+        break;
+      }
       default:
         return answer(step, request.method, '');
     }
@@ -144,6 +158,7 @@ function configure(env) {
       texts,
     }),
   );
+  verify = verifierOf(core.token_rules(), env);
   configured = env;
 }
 

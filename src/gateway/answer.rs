@@ -13,6 +13,8 @@ pub enum Step {
     Ask(Call),
     /// Read the request's body, at most this many bytes, and bring it.
     Body(u64),
+    /// Verify this token, and bring its claims, or that it has none to believe.
+    Verify(String),
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
     Location(Location),
 }
@@ -68,7 +70,7 @@ pub struct Location {
 impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF (name: value LF)*`,
-    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`,
+    /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`, `verify LF token`,
     /// `location LF ticket LF binding LF timeout LF key (LF key)*`.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
@@ -96,8 +98,15 @@ impl Step {
                 write!(text, "location\n{ticket}\n{binding}\n{timeout_ms}\n{}", keys.join("\n"))
             }
             Self::Body(bytes) => write!(text, "body\n{bytes}"),
+            Self::Verify(token) => write!(text, "verify\n{token}"),
         };
         text
+    }
+}
+
+impl From<Answer> for Step {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
     }
 }
 

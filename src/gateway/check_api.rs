@@ -14,7 +14,7 @@ use super::prepared::Prepared;
 use super::{Gateway, OWN, Request, problem};
 use crate::policy::{KeyPart, path};
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Attributes, HttpRequest, Platform, address};
+use crate::subject::{Attributes, Claims, HttpRequest, Platform, address};
 
 /// Longest body of a call to the API, in bytes.
 const LONGEST_BODY: u64 = 65_536;
@@ -121,8 +121,13 @@ impl Gateway {
             let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
             return Step::Answer(problem::plain(413, "Body too large", &detail));
         };
-        match self.admission(body) {
-            Err(answer) => Step::Answer(answer),
+        self.checked(body, None, now_ms, random)
+    }
+
+    /// `claims` is `None` as long as no token was looked for.
+    pub(super) fn checked(&mut self, body: &str, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+        match self.admission(body, claims) {
+            Err(step) => step,
             Ok(admission) => {
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
                 self.decide(admission, charge, Purpose::Check, now_ms)
@@ -130,7 +135,7 @@ impl Gateway {
         }
     }
 
-    fn admission(&self, body: &str) -> Result<admit::Admission, Answer> {
+    fn admission(&self, body: &str, claims: Option<&Claims>) -> Result<admit::Admission, Step> {
         let question: Question = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
         let costs = match &question.cost {
             None => CostSource::Rules,
@@ -139,9 +144,9 @@ impl Gateway {
             ),
         };
         match (&question.limits, &question.url) {
-            (Some(names), None) => self.by_subject(names, &question.subject, costs),
-            (None, Some(url)) => self.by_request(&question, url, costs),
-            _ => Err(bad("say either limits and subject, or method, url and headers")),
+            (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
+            (None, Some(url)) => self.by_request(&question, url, costs, claims),
+            _ => Err(bad("say either limits and subject, or method, url and headers").into()),
         }
     }
 
@@ -170,7 +175,8 @@ impl Gateway {
         question: &Question,
         url: &str,
         costs: CostSource,
-    ) -> Result<admit::Admission, Answer> {
+        claims: Option<&Claims>,
+    ) -> Result<admit::Admission, Step> {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
@@ -179,6 +185,11 @@ impl Gateway {
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
+        if claims.is_none()
+            && let Some(token) = self.unverified(&matched.route.limits, &platform)
+        {
+            return Err(Step::Verify(token));
+        }
         let attributes = HttpRequest {
             method,
             path: path.as_ref().into(),
@@ -189,8 +200,9 @@ impl Gateway {
             platform: &platform,
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
+            claims,
         };
-        admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        Ok(admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)?)
     }
 }
 

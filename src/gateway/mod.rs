@@ -18,6 +18,7 @@ pub mod problem;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+pub mod verify;
 
 use std::collections::HashMap;
 
@@ -39,7 +40,7 @@ use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight, key};
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Digester, HttpRequest, Platform};
+use crate::subject::{Claims, Digester, HttpRequest, Platform};
 
 /// Paths of our own begin with this.
 const OWN: &str = "/.sluicegate/";
@@ -121,6 +122,7 @@ impl Gateway {
         } else if !bindings.has_token {
             gateway.log.push(log::no_token());
         }
+        gateway.log.extend(verify::secret_wanting(gateway.policy.jwt.as_ref(), &bindings.texts));
         Ok(gateway)
     }
 
@@ -136,6 +138,11 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        self.walk(request, None, now_ms, random)
+    }
+
+    /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for.
+    fn walk(&mut self, request: &Request<'_>, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
@@ -154,6 +161,11 @@ impl Gateway {
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
             return self.forward(origin, Vec::new());
         }
+        if claims.is_none()
+            && let Some(token) = self.unverified(&route.limits, request.platform)
+        {
+            return Step::Verify(token);
+        }
         let attributes = HttpRequest {
             method: request.method,
             host,
@@ -164,6 +176,7 @@ impl Gateway {
             platform: request.platform,
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
+            claims,
         };
         match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),

@@ -25,6 +25,8 @@ pub struct Prepared {
     pub override_stem: String,
     /// Attributes whose value exempts, with the value.
     pub exempt: Vec<(KeyPart, Secret)>,
+    /// Whether a claim of a token has a say in it.
+    pub uses_token: bool,
 }
 
 impl Prepared {
@@ -92,6 +94,7 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         ),
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
         exempt: exempt.collect(),
+        uses_token: limit.uses_token(),
         limit: limit.clone(),
     }
 }

@@ -3,6 +3,7 @@
 mod exempt;
 mod fields;
 mod gateway;
+mod jwt;
 mod limits;
 mod quota;
 mod routes;
@@ -14,18 +15,19 @@ use super::{Exempt, OnMissingKey, OnStoreError, Policy};
 use fields::{Field, Report, Table};
 
 /// Fields of the whole document.
-const TOP: &[&str] = &["version", "gateway", "store", "degraded", "defaults", "limits", "routes"];
+const TOP: &[&str] = &["version", "gateway", "store", "degraded", "jwt", "defaults", "limits", "routes"];
 /// Fields of `[defaults]`.
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 11] = [
+pub const KNOWN: [(&str, &[&str]); 12] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
     ("store", store::STORE),
     ("store.breaker", store::BREAKER),
     ("store.retry", store::RETRY),
     ("degraded", store::DEGRADED),
+    ("jwt", jwt::JWT),
     ("defaults", DEFAULTS),
     ("limit", limits::LIMIT),
     ("cost", limits::COST),
@@ -53,6 +55,7 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
     let gateway = gateway::gateway(&top.section("gateway", gateway::GATEWAY));
     let store = store::store(&top.section("store", store::STORE));
     let degraded = store::degraded(&top.section("degraded", store::DEGRADED));
+    let jwt = jwt::jwt(&top);
     let defaults = defaults(&top.section("defaults", DEFAULTS));
     let limits = limits::limits(&top, &defaults);
     let router = routes::router(&top, &limits);
@@ -61,6 +64,7 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
         gateway: gateway?,
         store: store?,
         degraded: degraded?,
+        jwt: jwt?,
         limits: limits?,
         router: router?,
         digest,
