@@ -66,9 +66,10 @@ function bySecret(secret, options) {
   /** @type {CryptoKey | undefined} */
   let key;
   return async (token) => {
+    if (typeof secret !== 'string' || secret === '') throw new errors.JWKInvalid('no secret');
     key ??= await crypto.subtle.importKey(
       'raw',
-      new TextEncoder().encode(typeof secret === 'string' ? secret : ''),
+      new TextEncoder().encode(secret),
       { name: 'HMAC', hash: 'SHA-256' },
       false,
       ['verify'],
