@@ -139,6 +139,32 @@ pub fn conclude_slot(
     step(|gateway| gateway.conclude_slot(ticket, reply, now_ms as u64, random), "")
 }
 
+/// What tokens are verified by, as JSON; none where no limit counts by one.
+#[wasm_bindgen]
+pub fn token_rules() -> Option<String> {
+    ISOLATE.with_borrow(|isolate| isolate.as_ref()?.token_rules())
+}
+
+/// Takes a request in again whose token was verified; no payload where it is not to be believed.
+#[wasm_bindgen]
+pub fn receive_verified(
+    request: &JsValue,
+    method: &str,
+    url: &str,
+    payload: Option<String>,
+    now_ms: f64,
+    random: f64,
+) -> String {
+    let request = Request { method, url, platform: &Incoming(request) };
+    step(|gateway| gateway.receive_verified(&request, payload.as_deref(), now_ms as u64, random), url)
+}
+
+/// Brings the body of a call to the decision API again, the token that it describes verified.
+#[wasm_bindgen]
+pub fn check_verified(body: &str, payload: Option<String>, now_ms: f64, random: f64) -> String {
+    step(|gateway| gateway.check_verified(body, payload.as_deref(), now_ms as u64, random), "")
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {

@@ -5,6 +5,7 @@ import { pointsTo } from './analytics.js';
 import { core, restart } from './core.js';
 import { appendFields } from './fields.js';
 import { hold } from './hold.js';
+import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
@@ -25,6 +26,10 @@ let store;
 let policyKv;
 /** @type {((points: string) => void) | undefined} Writes data points, where Analytics Engine is bound. */
 let analytics;
+/** @type {string | undefined} What tokens are verified by, in the policy in force. */
+let tokenRules;
+/** @type {import('./jwt.js').Verify} */
+let verify;
 
 export default {
   /**
@@ -57,6 +62,8 @@ export default {
  * @returns {Promise<Response>}
  */
 async function follow(step, request, env, ctx) {
+  /** @type {string | undefined} What the decision API is asked. */
+  let question;
   for (;;) {
     if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
@@ -90,7 +97,8 @@ async function follow(step, request, env, ctx) {
         return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
       }
       case 'body':
-        step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
+        question = await boundedText(request, Number(rest));
+        step = core.check(question, Date.now(), Math.random());
         break;
       case 'admin-body': {
         const body = await boundedText(request, Number(rest));
@@ -111,6 +119,14 @@ async function follow(step, request, env, ctx) {
         const [ms, note] = cut(rest);
         await scheduler.wait(Number(ms));
         step = core.slot_again(note, Date.now(), Math.random());
+        break;
+      }
+      case 'verify': {
+        const payload = await verify(rest);
+        step =
+          question === undefined
+            ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
+            : core.check_verified(question, payload, Date.now(), Math.random());
         break;
       }
       default:
@@ -223,8 +239,17 @@ function configure(env) {
       texts,
     }),
   );
-  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS) : undefined;
+  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readTokenRules(env)) : undefined;
+  tokenRules = undefined;
+  readTokenRules(env);
   configured = env;
+}
+
+/** Keys that were fetched are kept for as long as the rules stay as they are. @param {Record<string, unknown>} env */
+function readTokenRules(env) {
+  const rules = core.token_rules();
+  if (verify === undefined || rules !== tokenRules) verify = verifierOf(rules, env);
+  tokenRules = rules;
 }
 
 /** @param {unknown} value */

@@ -15,7 +15,7 @@ use super::{Gateway, OWN, Request, problem, settle, slots_api};
 use crate::policy::path;
 use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{HttpRequest, Platform};
+use crate::subject::{Claims, HttpRequest, Platform};
 
 /// Longest body of a call to the API, in bytes.
 const LONGEST_BODY: u64 = 65_536;
@@ -130,8 +130,13 @@ impl Gateway {
             let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
             return Step::Answer(problem::plain(413, "Body too large", &detail));
         };
-        match self.admission(body) {
-            Err(answer) => Step::Answer(answer),
+        self.checked(body, None, now_ms, random)
+    }
+
+    /// `claims` is `None` as long as no token was looked for.
+    pub(super) fn checked(&mut self, body: &str, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+        match self.admission(body, claims) {
+            Err(step) => step,
             Ok(mut admission) => {
                 look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
@@ -140,7 +145,7 @@ impl Gateway {
         }
     }
 
-    fn admission(&self, body: &str) -> Result<admit::Admission, Answer> {
+    fn admission(&self, body: &str, claims: Option<&Claims>) -> Result<admit::Admission, Step> {
         let question: Question = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
         let costs = match &question.cost {
             None => CostSource::Rules,
@@ -149,9 +154,9 @@ impl Gateway {
             ),
         };
         match (&question.limits, &question.url) {
-            (Some(names), None) => self.by_subject(names, &question.subject, costs),
-            (None, Some(url)) => self.by_request(&question, url, costs),
-            _ => Err(bad("say either limits and subject, or method, url and headers")),
+            (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
+            (None, Some(url)) => self.by_request(&question, url, costs, claims),
+            _ => Err(bad("say either limits and subject, or method, url and headers").into()),
         }
     }
 
@@ -181,7 +186,8 @@ impl Gateway {
         question: &Question,
         url: &str,
         costs: CostSource,
-    ) -> Result<admit::Admission, Answer> {
+        claims: Option<&Claims>,
+    ) -> Result<admit::Admission, Step> {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
@@ -190,6 +196,11 @@ impl Gateway {
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
+        if claims.is_none()
+            && let Some(token) = self.unverified(&matched.route.limits, &platform)
+        {
+            return Err(Step::Verify(token));
+        }
         let attributes = HttpRequest {
             method,
             path: path.as_ref().into(),
@@ -200,8 +211,9 @@ impl Gateway {
             platform: &platform,
             client_ip: &self.rules.policy.gateway.client_ip,
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+            claims,
         };
-        admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        Ok(admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)?)
     }
 }
 

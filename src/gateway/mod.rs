@@ -35,6 +35,7 @@ pub mod slot;
 mod slot_calls;
 mod slots_api;
 pub mod subject_path;
+pub mod verify;
 
 use std::rc::Rc;
 
@@ -62,7 +63,7 @@ use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight};
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Digester, HttpRequest, Platform};
+use crate::subject::{Claims, Digester, HttpRequest, Platform};
 
 /// Paths of our own begin with this.
 const OWN: &str = "/.sluicegate/";
@@ -153,6 +154,8 @@ impl Gateway {
         } else if !bindings.has_token {
             gateway.log.push(log::no_token());
         }
+        let jwt = gateway.rules.policy.jwt.as_ref();
+        gateway.log.extend(verify::secret_wanting(jwt, &bindings.texts));
         gateway
     }
 
@@ -169,6 +172,11 @@ impl Gateway {
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
         self.metrics.request(now_ms, random);
+        self.walk(request, None, now_ms, random)
+    }
+
+    /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for.
+    fn walk(&mut self, request: &Request<'_>, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
@@ -188,6 +196,11 @@ impl Gateway {
         if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
             return self.forward(origin, String::new(), Vec::new());
         }
+        if claims.is_none()
+            && let Some(token) = self.unverified(&route.limits, request.platform)
+        {
+            return Step::Verify(token);
+        }
         let attributes = HttpRequest {
             method: request.method,
             host,
@@ -198,6 +211,7 @@ impl Gateway {
             platform: request.platform,
             client_ip: &self.rules.policy.gateway.client_ip,
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+            claims,
         };
         match admit::admit(&self.rules.limits, &route.limits, &attributes, CostSource::Rules, &self.digester)
         {

@@ -8,6 +8,7 @@ pub mod bounds;
 pub mod document;
 pub mod duration;
 pub mod error;
+pub mod jwt;
 pub mod key;
 pub mod origin;
 pub mod path;
@@ -20,6 +21,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
 pub use error::PolicyError;
+pub use jwt::Jwt;
 pub use key::KeyPart;
 pub use routes::{Route, Router};
 
@@ -32,6 +34,8 @@ pub struct Policy {
     pub store: Store,
     /// `[degraded]`.
     pub degraded: Degraded,
+    /// `[jwt]`; there whenever a limit uses a claim.
+    pub jwt: Option<Jwt>,
     /// `[[limits]]` in the order written; routes name them by index.
     pub limits: Vec<Limit>,
     /// `[[routes]]`, matched through a tree.

@@ -4,12 +4,14 @@
 //! all of them, so its length is bounded and no value can be made to equal another's. An address stands as it is.
 
 pub mod address;
+pub mod claims;
 pub mod digest;
 pub mod request;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+pub use claims::Claims;
 pub use digest::Digester;
 pub use request::{HttpRequest, Platform};
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::{Attributes, address};
+use super::{Attributes, Claims, address};
 use crate::policy::KeyPart;
 
 /// What the platform knows of a request, read only when a limit asks for it.
@@ -36,6 +36,8 @@ pub struct HttpRequest<'a> {
     pub client_ip: &'a str,
     /// Leading bits by which IPv6 addresses are counted.
     pub ipv6_prefix: u8,
+    /// Claims of the verified token; `None` where no token was looked for.
+    pub claims: Option<&'a Claims>,
 }
 
 /// A URL's parts, borrowed: host, path and query as sent.
@@ -91,6 +93,7 @@ impl Attributes for HttpRequest<'_> {
                 let found = self.params.iter().find(|(param, _)| param == name);
                 Cow::Borrowed(found.map(|(_, value)| *value)?)
             }
+            KeyPart::Jwt(name) => self.claims?.value(name)?,
         };
         if value.trim().is_empty() { None } else { Some(value) }
     }
