@@ -85,6 +85,12 @@ pub fn check(body: Option<String>, now_ms: f64, random: f64) -> String {
     step(|gateway| gateway.check(body.as_deref(), now_ms as u64, random), "")
 }
 
+/// The fields that let a script at this `Origin` read an answer of ours, a line each; none where no script may.
+#[wasm_bindgen]
+pub fn cors(origin: Option<String>) -> Option<String> {
+    GATEWAY.with_borrow(|gateway| gateway.as_ref()?.as_ref().ok()?.cors(origin.as_deref()))
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {

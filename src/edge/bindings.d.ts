@@ -8,6 +8,7 @@ declare module '#core' {
   export function conclude(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function conclude_location(ticket: number, answers: string, nowMs: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;
+  export function cors(origin: string | undefined): string | undefined;
   export function origin_failed(status: number): string;
 }
 

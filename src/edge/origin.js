@@ -1,11 +1,17 @@
 // Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
 
-import { appendFields } from './fields.js';
+import { exposeFields, mergeFields } from './fields.js';
 
 const VIA = '1.1 sluicegate';
 
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
 const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
+
+/** Names of our own begin with this. */
+const OWN = 'sluicegate-';
+
+/** Who decided; nobody but us says it. */
+const TIER = 'sluicegate-tier';
 
 /**
  * @typedef {object} Forward
@@ -30,7 +36,8 @@ export async function toOrigin(request, forward, env) {
       }, forward.timeoutMs)
     : null;
   try {
-    return finish(await send(request, forward.origin, env, timer === null ? null : abort.signal), forward.fields);
+    const response = await send(request, forward.origin, env, timer === null ? null : abort.signal);
+    return finish(response, forward.fields, request);
   } catch {
     return late ? 504 : 502;
   } finally {
@@ -51,6 +58,7 @@ function send(request, origin, env, signal) {
   const target = path < 0 ? '/' : request.url.slice(path);
   const headers = new Headers(request.headers);
   stripHopByHop(headers);
+  stripOwn(headers, request);
   headers.append('via', VIA);
   headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
   headers.set('x-forwarded-proto', scheme);
@@ -75,13 +83,29 @@ function send(request, origin, env, signal) {
  *
  * @param {Response} response
  * @param {string} fields
+ * @param {Request} request
  */
-function finish(response, fields) {
+function finish(response, fields, request) {
   if (response.status === 101 || response.webSocket) return response;
   const answer = new Response(response.body, response);
   stripHopByHop(answer.headers);
-  appendFields(answer.headers, fields);
+  answer.headers.delete(TIER);
+  mergeFields(answer.headers, fields);
+  // Where the origin opens its answer to scripts, it opens ours with it.
+  if (fields && answer.headers.has('access-control-allow-origin') && request.headers.has('origin')) {
+    exposeFields(answer.headers, `${fields}Retry-After: \n`);
+  }
   return answer;
+}
+
+/**
+ * Takes away what only we may say: the origin believes it of us.
+ *
+ * @param {Headers} headers
+ * @param {Request} request whose headers they were
+ */
+function stripOwn(headers, request) {
+  for (const name of request.headers.keys()) if (name.startsWith(OWN)) headers.delete(name);
 }
 
 /** @param {Headers} headers */

@@ -2,7 +2,7 @@
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
 import { core, restart } from './core.js';
-import { appendFields } from './fields.js';
+import { appendFields, exposeFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { ask } from './store.js';
@@ -17,6 +17,8 @@ import { ask } from './store.js';
 let configured;
 /** @type {Store | undefined} */
 let store;
+/** Whether the policy lets scripts of other origins read answers of ours. */
+let opensAnswers = false;
 
 export default {
   /**
@@ -67,29 +69,33 @@ async function follow(step, request, env) {
         const [origin, behind] = cut(rest);
         const [timeout, fields] = cut(behind);
         const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env);
-        return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
+        return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'body':
         step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
         break;
       default:
-        return answer(step, request.method, '');
+        return answer(step, request, '');
     }
   }
 }
 
 /**
  * @param {string} step `answer LF status LF (name: value LF)* LF body`
- * @param {string} method
+ * @param {Request} request
  * @param {string} fields to append, a line each
  */
-function answer(step, method, fields) {
+function answer(step, request, fields) {
   const [status, rest] = cut(cut(step)[1]);
   const end = rest.startsWith('\n') ? 0 : rest.indexOf('\n\n') + 1;
   const headers = new Headers();
-  appendFields(headers, rest.slice(0, end));
-  appendFields(headers, fields);
-  return new Response(method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
+  const lines = rest.slice(0, end) + fields;
+  appendFields(headers, lines);
+  if (opensAnswers) {
+    appendFields(headers, core.cors(request.headers.get('origin') ?? undefined) ?? '');
+    if (headers.has('access-control-allow-origin')) exposeFields(headers, lines);
+  }
+  return new Response(request.method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
 }
 
 /**
@@ -144,6 +150,7 @@ function configure(env) {
       texts,
     }),
   );
+  opensAnswers = core.cors(undefined) !== undefined;
   configured = env;
 }
 

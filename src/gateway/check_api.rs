@@ -218,10 +218,10 @@ impl Given {
                 .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
             let value = match part {
                 KeyPart::Ip => {
-                    let found =
-                        address::parse(value).ok_or("subject: ip must be one IPv4 or IPv6 address")?;
+                    let (found, counted) = address::named(value, ipv6_prefix)
+                        .ok_or("subject: ip must be one IPv4 or IPv6 address")?;
                     address = Some(found);
-                    address::subject(found, ipv6_prefix)
+                    counted
                 }
                 KeyPart::Host => canonical_host(value).into_owned(),
                 KeyPart::Path => path::canonical(value).into_owned(),

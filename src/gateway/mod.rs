@@ -7,7 +7,9 @@
 pub mod admit;
 pub mod answer;
 pub mod asking;
+pub mod bounds;
 pub mod check_api;
+pub mod cors;
 pub mod cost;
 pub mod headers;
 pub mod health;
@@ -136,6 +138,9 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        if let Some(answer) = bounds::refused(request.url) {
+            return Step::Answer(answer);
+        }
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
@@ -173,6 +178,11 @@ impl Gateway {
                 self.decide(admission, charge, Purpose::Proxy(origin), now_ms)
             }
         }
+    }
+
+    /// The fields that let a script at this `Origin` read an answer of ours; `None` where the policy lets none.
+    pub fn cors(&self, origin: Option<&str>) -> Option<String> {
+        self.policy.gateway.cors.fields(origin)
     }
 
     fn unmatched(&mut self) -> Step {
@@ -230,5 +240,6 @@ fn went_through_us(via: &str) -> bool {
 fn is_free_preflight(request: &Request<'_>, methods: &[String]) -> bool {
     request.method == "OPTIONS"
         && !methods.iter().any(|method| method == "OPTIONS")
+        && request.platform.header("origin").is_some()
         && request.platform.header("access-control-request-method").is_some()
 }

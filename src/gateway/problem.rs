@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
-use crate::policy::duration;
+use crate::policy::{KeyPart, duration};
+use crate::subject::LONGEST_VALUE;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -37,6 +38,12 @@ pub fn interrupted() -> Answer {
 /// The answer to another request under an idempotency key that was used.
 pub fn conflict() -> Answer {
     plain(422, "Idempotency key reused", "another request was made under this idempotency key")
+}
+
+/// The answer to a request whose key cannot be taken whole.
+pub fn too_long(part: &KeyPart) -> Answer {
+    let detail = format!("{part} is longer than {LONGEST_VALUE} bytes");
+    plain(431, "Request header field too large", &detail)
 }
 
 /// Whole seconds, rounded up and at least 1: what `Retry-After` says.
