@@ -165,6 +165,12 @@ pub fn check_verified(body: &str, payload: Option<String>, now_ms: f64, random: 
     step(|gateway| gateway.check_verified(body, payload.as_deref(), now_ms as u64, random), "")
 }
 
+/// The fields that let a script at this `Origin` read an answer of ours, a line each; none where no script may.
+#[wasm_bindgen]
+pub fn cors(origin: Option<String>) -> Option<String> {
+    ISOLATE.with_borrow(|isolate| isolate.as_ref()?.cors(origin.as_deref()))
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {

@@ -1,6 +1,6 @@
 // Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
 
-import { appendFields } from './fields.js';
+import { exposeFields, mergeFields } from './fields.js';
 import { deliver } from './hold.js';
 
 const VIA = '1.1 sluicegate';
@@ -10,6 +10,12 @@ const [MANUAL, AUTOMATIC] = /** @type {const} */ (['manual', 'automatic']);
 
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
 const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
+
+/** Names of our own begin with this. */
+const OWN = 'sluicegate-';
+
+/** Who decided; nobody but us says it. */
+const TIER = 'sluicegate-tier';
 
 /**
  * @typedef {object} Forward
@@ -38,7 +44,8 @@ export async function toOrigin(request, forward, env, over) {
     let signal = timer === null ? null : abort.signal;
     // While slots are held, something waits for the end of the request, so the platform does not end it by itself.
     if (over) signal = AbortSignal.any([abort.signal, request.signal]);
-    return finish(await send(request, forward.origin, env, signal, over), forward.fields, over);
+    const response = await send(request, forward.origin, env, signal, over);
+    return finish(response, forward.fields, request, over);
   } catch {
     over?.(true);
     return late ? 504 : 502;
@@ -61,6 +68,7 @@ function send(request, origin, env, signal, held) {
   const target = path < 0 ? '/' : request.url.slice(path);
   const headers = new Headers(request.headers);
   stripHopByHop(headers);
+  stripOwn(headers, request);
   headers.append('via', VIA);
   headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
   headers.set('x-forwarded-proto', scheme);
@@ -87,9 +95,10 @@ function send(request, origin, env, signal, held) {
  *
  * @param {Response} response
  * @param {string} fields
+ * @param {Request} request
  * @param {((free: boolean) => void) | undefined} over
  */
-function finish(response, fields, over) {
+function finish(response, fields, request, over) {
   if (response.status === 101 || response.webSocket) {
     // Nothing says when a socket closes that nobody here reads from.
     over?.(false);
@@ -97,8 +106,23 @@ function finish(response, fields, over) {
   }
   const answer = over ? deliver(response, over) : new Response(response.body, response);
   stripHopByHop(answer.headers);
-  appendFields(answer.headers, fields);
+  answer.headers.delete(TIER);
+  mergeFields(answer.headers, fields);
+  // Where the origin opens its answer to scripts, it opens ours with it.
+  if (fields && answer.headers.has('access-control-allow-origin') && request.headers.has('origin')) {
+    exposeFields(answer.headers, `${fields}Retry-After: \n`);
+  }
   return answer;
+}
+
+/**
+ * Takes away what only we may say: the origin believes it of us.
+ *
+ * @param {Headers} headers
+ * @param {Request} request whose headers they were
+ */
+function stripOwn(headers, request) {
+  for (const name of request.headers.keys()) if (name.startsWith(OWN)) headers.delete(name);
 }
 
 /** @param {Headers} headers */

@@ -3,7 +3,7 @@
 
 import { pointsTo } from './analytics.js';
 import { core, restart } from './core.js';
-import { appendFields } from './fields.js';
+import { appendFields, exposeFields } from './fields.js';
 import { hold } from './hold.js';
 import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
@@ -30,6 +30,8 @@ let analytics;
 let tokenRules;
 /** @type {import('./jwt.js').Verify} */
 let verify;
+/** Whether the policy lets scripts of other origins read answers of ours. */
+let opensAnswers = false;
 
 export default {
   /**
@@ -94,7 +96,7 @@ async function follow(step, request, env, ctx) {
         const [held, fields] = cut(more);
         const over = held === '' ? undefined : hold(ctx, held, settle);
         const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
-        return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
+        return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'body':
         question = await boundedText(request, Number(rest));
@@ -130,7 +132,7 @@ async function follow(step, request, env, ctx) {
         break;
       }
       default:
-        return answer(step, request.method, '');
+        return answer(step, request, '');
     }
   }
 }
@@ -172,16 +174,20 @@ async function settle(begin) {
 
 /**
  * @param {string} step `answer LF status LF (name: value LF)* LF body`
- * @param {string} method
+ * @param {Request} request
  * @param {string} fields to append, a line each
  */
-function answer(step, method, fields) {
+function answer(step, request, fields) {
   const [status, rest] = cut(cut(step)[1]);
   const end = rest.startsWith('\n') ? 0 : rest.indexOf('\n\n') + 1;
   const headers = new Headers();
-  appendFields(headers, rest.slice(0, end));
-  appendFields(headers, fields);
-  return new Response(method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
+  const lines = rest.slice(0, end) + fields;
+  appendFields(headers, lines);
+  if (opensAnswers) {
+    appendFields(headers, core.cors(request.headers.get('origin') ?? undefined) ?? '');
+    if (headers.has('access-control-allow-origin')) exposeFields(headers, lines);
+  }
+  return new Response(request.method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
 }
 
 /**
@@ -239,15 +245,17 @@ function configure(env) {
       texts,
     }),
   );
-  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readTokenRules(env)) : undefined;
+  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readRules(env)) : undefined;
   tokenRules = undefined;
-  readTokenRules(env);
+  readRules(env);
   configured = env;
 }
 
-/** Keys that were fetched are kept for as long as the rules stay as they are. @param {Record<string, unknown>} env */
-function readTokenRules(env) {
+/** Asks what of the policy in force this side does. @param {Record<string, unknown>} env */
+function readRules(env) {
+  opensAnswers = core.cors(undefined) !== undefined;
   const rules = core.token_rules();
+  // Keys that were fetched are kept for as long as the rules stay as they are.
   if (verify === undefined || rules !== tokenRules) verify = verifierOf(rules, env);
   tokenRules = rules;
 }

@@ -9,7 +9,9 @@ pub mod admit;
 pub mod analytics;
 pub mod answer;
 pub mod asking;
+pub mod bounds;
 pub mod check_api;
+pub mod cors;
 pub mod cost;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
@@ -177,6 +179,9 @@ impl Gateway {
 
     /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for.
     fn walk(&mut self, request: &Request<'_>, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+        if let Some(answer) = bounds::refused(request.url) {
+            return Step::Answer(answer);
+        }
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
@@ -223,6 +228,11 @@ impl Gateway {
                 self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
             }
         }
+    }
+
+    /// The fields that let a script at this `Origin` read an answer of ours; `None` where the policy lets none.
+    pub fn cors(&self, origin: Option<&str>) -> Option<String> {
+        self.rules.policy.gateway.cors.fields(origin)
     }
 
     fn unmatched(&mut self) -> Step {
@@ -273,5 +283,6 @@ fn went_through_us(via: &str) -> bool {
 fn is_free_preflight(request: &Request<'_>, methods: &[String]) -> bool {
     request.method == "OPTIONS"
         && !methods.iter().any(|method| method == "OPTIONS")
+        && request.platform.header("origin").is_some()
         && request.platform.header("access-control-request-method").is_some()
 }

@@ -5,11 +5,13 @@
 
 pub mod address;
 pub mod bounds;
+pub mod cors;
 pub mod document;
 pub mod duration;
 pub mod error;
 pub mod jwt;
 pub mod key;
+pub mod octets;
 pub mod origin;
 pub mod path;
 pub mod pattern;
@@ -20,6 +22,7 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+pub use cors::Cors;
 pub use error::PolicyError;
 pub use jwt::Jwt;
 pub use key::KeyPart;
@@ -61,6 +64,8 @@ pub struct Gateway {
     pub tier_header: bool,
     /// Deadline for the origin's response head in milliseconds; beyond it 504. `None`: the platform's own.
     pub origin_timeout_ms: Option<u64>,
+    /// Whose scripts may read answers of ours.
+    pub cors: Cors,
 }
 
 /// Where admitted requests go.

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::octets;
+
 /// The canonical path: no spelling of a URL that an origin could take for the same thing dodges a limit.
 ///
-/// Percent-escapes are decoded once (an escape that is none stays; bytes that are not UTF-8 become U+FFFD), `\`
+/// Percent-escapes are decoded once (an escape that is none stays; see [`octets`] for bytes that are no UTF-8), `\`
 /// counts as `/`, and so do `%2F` and `%5C`; slashes are collapsed, `.` and `..` removed (never above the root),
 /// a trailing slash dropped. The usual path has nothing of that and is borrowed as it is.
 ///
@@ -26,6 +28,8 @@ fn is_canonical(raw: &str) -> bool {
     for byte in rest.bytes() {
         segment = match (byte, segment) {
             (b'%' | b'\\', _) => return false,
+            // Perhaps U+FFFD, which has a spelling of its own.
+            (0xEF, _) => return false,
             (b'/', Segment::Text) => Segment::Empty,
             (b'/', _) => return false,
             (b'.', Segment::Empty) => Segment::Dot,
@@ -63,7 +67,7 @@ fn rebuilt(raw: &str) -> String {
     if path.is_empty() {
         path.push(b'/');
     }
-    String::from_utf8_lossy(&path).into_owned()
+    octets::to_text(path)
 }
 
 fn decoded(raw: &[u8]) -> Vec<u8> {
@@ -124,7 +128,10 @@ mod tests {
             ("/%zz", "/%zz"),
             ("/%%61", "/%a"),
             ("/caf%C3%A9", "/café"),
-            ("/%FF", "/\u{fffd}"),
+            ("/%FF", "/\u{fffd}FF"),
+            ("/\u{fffd}", "/\u{fffd}EF\u{fffd}BF\u{fffd}BD"),
+            ("/%EF%BF%BD", "/\u{fffd}EF\u{fffd}BF\u{fffd}BD"),
+            ("/\u{ff01}", "/\u{ff01}"),
             ("/a%00", "/a\0"),
         ];
         for (raw, expected) in rows {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 
 use super::{Attributes, Claims, address};
-use crate::policy::KeyPart;
+use crate::policy::{KeyPart, octets};
 
 /// What the platform knows of a request, read only when a limit asks for it.
 pub trait Platform {
@@ -79,15 +79,15 @@ impl Attributes for HttpRequest<'_> {
     fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
         let value = match part {
             KeyPart::Global => return None,
-            KeyPart::Ip => Cow::Owned(address::subject(self.address()?, self.ipv6_prefix)),
+            KeyPart::Ip => Cow::Owned(self.client()?),
             KeyPart::Route => Cow::Borrowed(self.route),
             KeyPart::Method => Cow::Borrowed(self.method),
             KeyPart::Host => Cow::Borrowed(&*self.host),
             KeyPart::Path => Cow::Borrowed(&*self.path),
             KeyPart::Country => Cow::Owned(self.platform.country()?),
             KeyPart::Asn => Cow::Owned(self.platform.asn()?),
-            KeyPart::Header(name) => Cow::Owned(self.platform.header(name)?),
-            KeyPart::Cookie(name) => Cow::Owned(cookie(&self.platform.header("cookie")?, name)?),
+            KeyPart::Header(name) => Cow::Owned(readable(self.platform.header(name)?)?),
+            KeyPart::Cookie(name) => Cow::Owned(readable(cookie(&self.platform.header("cookie")?, name)?)?),
             KeyPart::Query(name) => Cow::Owned(query_value(self.query, name)?),
             KeyPart::Param(name) => {
                 let found = self.params.iter().find(|(param, _)| param == name);
@@ -105,12 +105,34 @@ impl Attributes for HttpRequest<'_> {
     /// From the one header that is trusted for it.
     fn address(&self) -> Option<IpAddr> {
         let found = address::parse(&self.platform.header(self.client_ip)?)?;
-        if self.client_ip == "cf-connecting-ip" && address::is_pseudo_ipv4(found) {
+        if self.client_ip == CLOUDFLARES && address::is_pseudo_ipv4(found) {
             let real = self.platform.header("cf-connecting-ipv6");
-            return real.and_then(|text| address::parse(&text)).or(Some(found));
+            return real.and_then(|text| address::parse(&text)).filter(IpAddr::is_ipv6).or(Some(found));
         }
         Some(found)
     }
+}
+
+impl HttpRequest<'_> {
+    /// What the client is counted as by its address. Of the Worker of another zone Cloudflare says which zone that is
+    /// in `CF-Worker`, which it sets on every request of a Worker's; behind another header of the client's address,
+    /// anybody may have written it.
+    fn client(&self) -> Option<String> {
+        let address = self.address()?;
+        if address == IpAddr::V6(address::WORKERS) && self.client_ip == CLOUDFLARES {
+            return Some(address::worker_subject(self.platform.header("cf-worker").as_deref()));
+        }
+        Some(address::subject(address, self.ipv6_prefix))
+    }
+}
+
+/// The header in which Cloudflare says the client's address.
+const CLOUDFLARES: &str = "cf-connecting-ip";
+
+/// A value, unless it was sent in bytes that are no UTF-8: the platform reads each of those as U+FFFD, so that what
+/// different clients sent could not be told apart.
+fn readable(value: String) -> Option<String> {
+    (!value.contains(char::REPLACEMENT_CHARACTER)).then_some(value)
 }
 
 /// The first cookie of that name (RFC 6265 section 5.4), without quotes around its value.
@@ -129,13 +151,13 @@ pub fn query_value(query: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Percent and plus decoding of a form value; bytes that are not UTF-8 become replacement characters.
+/// Percent and plus decoding of a form value; see [`octets`] for bytes that are no UTF-8.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
         return Cow::Borrowed(text);
     }
     let spaced = text.replace('+', " ");
-    Cow::Owned(percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+    Cow::Owned(octets::to_text(percent_encoding::percent_decode_str(&spaced).collect()))
 }
 
 #[cfg(test)]
@@ -167,5 +189,6 @@ mod tests {
         assert_eq!(query_value("a=1&api%5Fkey=k%20v+w&a=2", "api_key").as_deref(), Some("k v w"));
         assert_eq!(query_value("a=1&a=2", "a").as_deref(), Some("1"));
         assert_eq!(query_value("", "a"), None);
+        assert_ne!(query_value("a=%FF", "a"), query_value("a=%FE", "a"));
     }
 }
