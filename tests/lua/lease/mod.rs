@@ -9,6 +9,7 @@ mod fairness;
 mod generate;
 mod history;
 mod model;
+mod mutants;
 pub mod play;
 pub mod property;
 mod trace;

@@ -1,7 +1,9 @@
 //! Plays traces on a real Redis and holds every reply, every stored member and every TTL against the model.
 
+use std::collections::BTreeMap;
+
+use sluicegate::limit::State;
 use sluicegate::limit::waiting::Patience;
-use sluicegate::limit::{Quota, State};
 use sluicegate::policy::{Algorithm, Clock};
 use sluicegate::store::call::{self, Check};
 use sluicegate::store::script::{CHECK, SLOTS, Script};
@@ -353,16 +355,15 @@ fn waiters(reply: &Reply) -> Vec<(String, u64)> {
     pairs.sort();
     let (untils, order): (Vec<_>, Vec<_>) =
         pairs.into_iter().partition(|(_, member)| !member.starts_with(':'));
-    let until = |id: &str| untils.iter().find(|(_, member)| member == id).map_or(0, |(until, _)| *until);
-    assert_eq!(untils.len(), order.len());
-    order.iter().map(|(_, member)| (member[1..].to_owned(), until(&member[1..]))).collect()
+    let mut untils: BTreeMap<String, u64> = untils.into_iter().map(|(until, id)| (id, until)).collect();
+    let ids = order.iter().map(|(_, member)| member[1..].to_owned());
+    let mut waiters: Vec<(String, u64)> =
+        ids.map(|id| (id.clone(), untils.remove(&id).unwrap_or(0))).collect();
+    // What has lost its number is shown as what it is.
+    waiters.extend(untils);
+    waiters
 }
 
 fn places(subject: &super::model::Subject) -> Vec<(String, u64)> {
     subject.waiting.all().iter().map(|waiter| (waiter.id.to_string(), waiter.until_ms)).collect()
-}
-
-/// For a test that asks the scripts about something else than a trace.
-pub fn quota(limit: u64, lease_ms: u64) -> Quota {
-    Quota { algorithm: Algorithm::Concurrency, limit, burst: limit, window_ms: lease_ms }
 }
