@@ -35,7 +35,7 @@
 
 local EPOCH, SLACK, MARGIN = 1735689600000, 60000, 2000
 local TWO32, TWO31 = 4294967296, 2147483648
-local FENCES, FENCES_PER_MS = '1000000000000000', 1024
+local FENCES, FENCES_PER_MS, LONGEST = '1000000000000000', 1024, 86402000
 local call, byte, char, floor, ceil = redis.call, string.byte, string.char, math.floor, math.ceil
 
 local function store_clock()
@@ -221,12 +221,13 @@ repeat
         end
         if last and last > clock + window + SLACK then
           seat.far = call('ZRANGEBYSCORE', key, string.format('(%.0f', clock + window + SLACK), FENCES)
-          if first > clock + window + SLACK then first = clock + window end
+          if first > clock + window then first = clock + window end
         end
         local ends = tonumber(own[1])
         if ends and ends > clock then
           seat.fence = tonumber(own[2])
-          seat.others = ends == first and ending(dead + 1) or first
+          seat.others = first
+          if ends == first then seat.others = ending(dead + 1) end
         end
         seat.clock, seat.living, seat.first, seat.dead, seat.last = clock, count - dead, first, dead, tonumber(own[3])
       end
@@ -334,9 +335,12 @@ if seats then
         call('ZADD', key, ends, id, fence, ':' .. id, fence, ':')
       end
       for _, member in ipairs(seat.far or {}) do call('ZADD', key, 'XX', ends, member) end
-      -- A key's life is never shortened: a lease that was longer once may still run.
-      if (seat.taken or seat.far) and call('PTTL', key) < ARGV[arg + 4] + 0 then
-        call('PEXPIRE', key, ARGV[arg + 4])
+      -- A key's life is never shortened: a lease that was longer once may still run. A key that has lost its TTL gets
+      -- that of the longest lease.
+      if seat.taken or seat.far then
+        local left, ttl = call('PTTL', key), ARGV[arg + 4] + 0
+        if left == -1 and seat.last then ttl = LONGEST end
+        if left < ttl then call('PEXPIRE', key, ttl) end
       end
       reply[#reply + 1] = seat.taken and seat.fence or 0
     end

@@ -29,10 +29,10 @@
 -- Invariants: the clock is the store's alone, so callers' clocks do not matter; a lease that has ended is never
 -- revived; 0, 2, 3 and 4 leave the holders as they are; a fence is higher than all before it, of those too that a
 -- flush forgot; the slots that are free belong to as many of the oldest waiters; every key written has a TTL that no
--- lease or place in it outlives. Numbers are integers below 2^53. Commands: TIME, GET, ZCARD and at most six more,
--- and one for each expired holder or waiter that is dropped.
+-- lease or place in it outlives. Numbers are integers below 2^53. Commands: at most 13, however many hold and wait, and
+-- a ZREM for each whose lease or place is over and is dropped; a list is as long as what it shows.
 
-local FENCES_PER_MS, MARGIN = 1024, 2000
+local FENCES_PER_MS, MARGIN, LONGEST = 1024, 2000, 86402000
 local call, floor, format = redis.call, math.floor, string.format
 local holders, queue = KEYS[1], KEYS[3]
 local operation, limit, lease, id = ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[5]
@@ -59,9 +59,12 @@ local function done(fence, ends)
   return { 1, fence, ends, clock, limit, limit > living and limit - living or 0 }
 end
 
--- Never shortens a key's life: a lease that was longer once may still run.
-local function keep(key, ms)
-  if call('PTTL', key) < ms then call('PEXPIRE', key, whole(ms)) end
+-- Never shortens a key's life: a lease that was longer once may still run. One that has lost its TTL gets that of
+-- the longest lease.
+local function keep(key, ms, new)
+  local left = call('PTTL', key)
+  if left == -1 and not new then ms = LONGEST end
+  if left < ms then call('PEXPIRE', key, whole(ms)) end
 end
 
 -- Drops who is over by now, the first `number` of a set.
@@ -140,7 +143,7 @@ if limit - living > ahead then
   fence = clock * FENCES_PER_MS
   if fence <= last then fence = last + 1 end
   call('ZADD', holders, whole(clock + lease), id, whole(fence), ':' .. id, whole(fence), ':')
-  keep(holders, ARGV[4] + 0)
+  keep(holders, ARGV[4] + 0, not own[3])
   if placed then call('ZREM', queue, id, ':' .. id) end
   living = living + 1
   return done(fence, clock + lease)
@@ -162,6 +165,6 @@ if wait > 0 then
     if number <= last then number = last + 1 end
     call('ZADD', queue, whole(clock + kept), id, whole(number), ':' .. id)
   end
-  keep(queue, kept + MARGIN)
+  keep(queue, kept + MARGIN, waiting == 0)
 end
 return { 0, again, ahead, clock, limit }

@@ -91,13 +91,14 @@ impl Holders {
         }
     }
 
-    /// Takes a slot, or renews it where the id holds one, without a look at any limit. Drops who has expired.
+    /// Takes a slot, or renews it where the id holds one, without a look at any limit. Who takes one drops those whose
+    /// lease has ended.
     pub fn take(&mut self, id: &Rc<str>, lease_ms: u64, clock_ms: u64) -> Lease {
-        self.leases.retain(|_, lease| lease.expires_ms > clock_ms);
         let expires_ms = clock_ms.saturating_add(lease_ms);
-        let fence = match self.leases.get(id) {
+        let fence = match self.lease(id, clock_ms) {
             Some(lease) => lease.fence,
             None => {
+                self.leases.retain(|_, lease| lease.expires_ms > clock_ms);
                 let next = self.last_fence.saturating_add(1);
                 self.last_fence = next.max(clock_ms.saturating_mul(FENCES_PER_MS));
                 self.last_fence

@@ -5,6 +5,9 @@
 
 use std::rc::Rc;
 
+use super::Wait;
+use super::concurrency::{Holders, Lease};
+
 /// One who waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
@@ -81,6 +84,50 @@ impl Waiting {
     }
 }
 
+/// What comes of asking for a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Turn {
+    /// It holds one.
+    Taken(Lease),
+    /// None is free for it. Where it waits, it has its place.
+    Refused(Ahead),
+    /// None is free for it, and the queue has no room for one more.
+    QueueFull(Ahead),
+}
+
+/// How long a refusal may last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ahead {
+    /// When asking again may find a slot: when the first lease ends or, where slots are kept free for those ahead, when
+    /// the first of them loses its place.
+    pub wait: Wait,
+    /// How many wait before it.
+    pub waiters: u64,
+}
+
+/// Takes one of `limit` slots under an id, in its turn, or waits for it where `patience` says so.
+pub fn take(
+    (holders, waiting): (&mut Holders, &mut Waiting),
+    id: &Rc<str>,
+    (limit, lease_ms): (u64, u64),
+    patience: Option<Patience>,
+    clock_ms: u64,
+) -> Turn {
+    if holders.lease(id, clock_ms).is_none() {
+        waiting.settle(clock_ms);
+        let (free, waiters) = (holders.free(limit, clock_ms), waiting.ahead(id, clock_ms));
+        if free <= waiters {
+            let wait_ms = if free > 0 { waiting.first_ms(clock_ms) } else { holders.reset_ms(clock_ms) };
+            let ahead = Ahead { wait: if wait_ms > 0 { Wait::Ms(wait_ms) } else { Wait::Never }, waiters };
+            let patience = patience.filter(|patience| patience.wait_ms > 0);
+            let placed = patience.is_none_or(|patience| waiting.join(id, patience, clock_ms));
+            return if placed { Turn::Refused(ahead) } else { Turn::QueueFull(ahead) };
+        }
+        waiting.leave(id);
+    }
+    Turn::Taken(holders.take(id, lease_ms, clock_ms))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +159,29 @@ mod tests {
         let mut waiting = Waiting::default();
         waiting.join(&"a".into(), Patience { wait_ms: 10, ..PATIENCE }, NOW);
         assert_eq!((waiting.first_ms(NOW), waiting.ahead("b", NOW + 10)), (10, 0));
+    }
+
+    #[test]
+    fn what_is_free_belongs_to_the_oldest() {
+        let (mut holders, mut waiting) = (Holders::default(), Waiting::default());
+        let mut ask = |id: &str, patience, clock| {
+            take((&mut holders, &mut waiting), &id.into(), (1, 10_000), patience, clock)
+        };
+        let refused = |ms, waiters| Turn::Refused(Ahead { wait: Wait::Ms(ms), waiters });
+        assert!(matches!(ask("h", None, NOW), Turn::Taken(_)));
+        assert_eq!(ask("a", Some(PATIENCE), NOW), refused(10_000, 0));
+        assert_eq!(ask("b", Some(PATIENCE), NOW + 500), refused(9_500, 1));
+        let end = NOW + 10_000;
+        assert_eq!(ask("a", Some(PATIENCE), end - 900), refused(900, 0));
+        assert_eq!(ask("b", Some(PATIENCE), end - 800), refused(800, 1));
+        // The slot is free, and kept for the first in the queue while it goes on asking.
+        assert_eq!(ask("x", None, end), refused(100, 2));
+        assert_eq!(ask("b", Some(PATIENCE), end), refused(100, 1));
+        assert!(matches!(ask("b", None, end + 100), Turn::Taken(_)), "the head is dead");
+        assert_eq!(ask("a", None, end + 100), refused(10_000, 0));
+        assert_eq!(ask("c", Some(Patience { most: 0, ..PATIENCE }), end + 100), {
+            Turn::QueueFull(Ahead { wait: Wait::Ms(10_000), waiters: 0 })
+        });
     }
 
     #[test]

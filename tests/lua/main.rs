@@ -27,6 +27,7 @@ mod exact;
 mod generate;
 mod hygiene;
 mod invariants;
+mod lease;
 mod model;
 mod mutants;
 mod play;

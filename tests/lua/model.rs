@@ -230,21 +230,26 @@ fn ttl(mended: Option<&State>, quota: &Quota) -> u64 {
     quota.ttl_ms().max(drained)
 }
 
-/// The quota after the override, and whether that is a ban. A text of another form counts as none.
-pub fn in_force(subject: &Subject, now_ms: u64) -> (Quota, Option<Wait>) {
-    let quota = subject.rule.quota;
+/// Limit and end of an override's text; none of a text of another form.
+fn parsed(over: Option<&str>) -> Option<(u64, u64)> {
     let digits =
         |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok());
-    let parsed = subject.over.as_deref().and_then(|over| over.split_once(' '));
-    let Some((Some(Some(limit)), Some(Some(until)))) =
-        parsed.map(|(limit, until)| (digits(limit), digits(until)))
-    else {
-        return (quota, None);
-    };
-    match (limit, until) {
-        (_, until) if until != 0 && until <= now_ms => (quota, None),
-        (0, 0) => (quota, Some(Wait::Never)),
-        (0, until) => (quota, Some(Wait::Ms(until - now_ms))),
-        _ => (quota.with_limit(limit), None),
+    let (limit, until) = over?.split_once(' ')?;
+    digits(limit).flatten().zip(digits(until).flatten())
+}
+
+/// The quota after the override, and whether that is a ban. A text of another form counts as none.
+pub fn in_force(subject: &Subject, now_ms: u64) -> (Quota, Option<Wait>) {
+    in_force_of(subject.rule.quota, subject.over.as_deref(), now_ms)
+}
+
+/// The same for a quota and the text of its override.
+pub fn in_force_of(quota: Quota, over: Option<&str>, now_ms: u64) -> (Quota, Option<Wait>) {
+    match parsed(over) {
+        None => (quota, None),
+        Some((_, until)) if until != 0 && until <= now_ms => (quota, None),
+        Some((0, 0)) => (quota, Some(Wait::Never)),
+        Some((0, until)) => (quota, Some(Wait::Ms(until - now_ms))),
+        Some((limit, _)) => (quota.with_limit(limit), None),
     }
 }

@@ -20,11 +20,12 @@ pub struct Rule {
     pub shadow: bool,
 }
 
-const NAMES: [(&str, Algorithm); 4] = [
+const NAMES: [(&str, Algorithm); 5] = [
     ("token-bucket", Algorithm::TokenBucket),
     ("fixed-window", Algorithm::FixedWindow),
     ("sliding-window", Algorithm::SlidingWindow),
     ("sliding-log", Algorithm::SlidingLog),
+    ("concurrency", Algorithm::Concurrency),
 ];
 
 impl Rule {

@@ -1,0 +1,92 @@
+//! The rows of `tests/vectors/leases`: each is decided by the model alone, and by the scripts on a real Redis.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::super::support::redis::Server;
+use super::model::{Life, Model};
+use super::play::Stage;
+use super::trace::{Act, Item, Step, Trace, relative, relative_request};
+
+/// All of them, in the order of their files.
+pub fn all() -> Vec<Trace> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/leases");
+    let entries = fs::read_dir(directory).expect("tests/vectors/leases");
+    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    files.sort();
+    let read = |file: &std::path::PathBuf| -> Vec<Trace> {
+        let text = fs::read_to_string(file).expect("a vector file");
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+    };
+    files.iter().flat_map(read).collect()
+}
+
+/// Whether a reply, and what the keys live on, is what the row says.
+fn hold(step: &Step, reply: &[Item], model: &Model) -> Result<(), String> {
+    let said = match step.act {
+        Act::Request { .. } => relative_request(reply, model.fences()),
+        _ => relative(&step.act, reply),
+    };
+    if step.said.as_ref().is_some_and(|row| *row != said) {
+        return Err(format!("at {}:\n  row  {:?}\n  said {said:?}", step.at, step.said));
+    }
+    let subject = &model.subjects[model.slots()];
+    let left = |life: Life| match life {
+        Life::None => 0,
+        Life::Forever => u64::MAX,
+        Life::Until(due) => due - step.at,
+    };
+    let ttl = (left(subject.life), left(subject.queue_life));
+    match step.ttl {
+        Some(row) if row != ttl => Err(format!("at {}: lives {ttl:?}, not {row:?}", step.at)),
+        _ => Ok(()),
+    }
+}
+
+/// Plays a vector on the model alone.
+fn play(trace: &Trace) -> Result<(), String> {
+    let mut model = Model::new(trace);
+    for step in &trace.steps {
+        model.prepare(step)?;
+        let reply = model.step(step);
+        hold(step, &reply, &model)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn every_row_says_where_it_comes_from_and_what_must_hold() {
+    let mut names = BTreeSet::new();
+    for trace in all() {
+        assert!(!trace.name.is_empty() && !trace.report.is_empty(), "{:?}", trace.name);
+        assert!(names.insert(trace.name.clone()), "{}: twice", trace.name);
+        assert!(trace.steps.iter().all(|step| step.said.is_some()), "{}: a step says nothing", trace.name);
+    }
+}
+
+#[test]
+fn the_model_decides_as_the_rows_say() {
+    judge(play);
+}
+
+#[test]
+fn the_scripts_decide_as_the_rows_say() {
+    let server = Server::start();
+    let mut stage = Stage::new(server.client());
+    judge(|trace| {
+        let mut lane = stage.lane(trace);
+        trace.steps.iter().try_for_each(|step| {
+            let reply = stage.play(&mut lane, step).map_err(|fault| fault.to_string())?;
+            hold(step, &reply, &lane.model)
+        })
+    });
+}
+
+fn judge(mut judge: impl FnMut(&Trace) -> Result<(), String>) {
+    let wrong = all().into_iter().filter_map(|trace| {
+        let fault = judge(&trace).err()?;
+        Some(format!("{} ({})\n  {fault}\n", trace.name, trace.report))
+    });
+    let wrong: String = wrong.collect();
+    assert!(wrong.is_empty(), "{wrong}");
+}
