@@ -35,6 +35,7 @@ pub mod settings;
 pub mod settle;
 pub mod slot;
 mod slot_calls;
+mod slot_wait;
 mod slots_api;
 pub mod subject_path;
 pub mod verify;
