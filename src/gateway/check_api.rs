@@ -11,6 +11,7 @@ use super::answer::{Answer, Step};
 use super::asking::Purpose;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
+use super::readings::{self, Reading};
 use super::{Gateway, OWN, Request, problem};
 use crate::policy::{KeyPart, path};
 use crate::subject::request::{canonical_host, split_url};
@@ -174,15 +175,17 @@ impl Gateway {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let Some(matched) = self.policy.router.match_route(method, &host, &path) else {
+        let other = path::other_reading(parts.path, &path);
+        let taken = readings::taken(&self.policy.router, method, &host, &path, other.as_deref());
+        let Some((first, second)) = taken else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
-        let attributes = HttpRequest {
+        let described = |Reading { path, matched }| HttpRequest {
             method,
-            path: path.as_ref().into(),
-            host,
+            path: path.into(),
+            host: host.clone(),
             query: parts.query,
             route: &matched.route.name,
             params: matched.params,
@@ -190,7 +193,11 @@ impl Gateway {
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
         };
-        admit::admit(&self.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        let chosen = first.matched.route.limits.as_slice();
+        let more = second.as_ref().map(|second| second.matched.route.limits.as_slice());
+        let (first, second) = (described(first), second.map(described));
+        let second = more.zip(second.as_ref());
+        readings::admit_both(&self.limits, (chosen, &first), second, costs, &self.digester)
     }
 }
 

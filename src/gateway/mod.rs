@@ -15,6 +15,7 @@ pub mod log;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+mod readings;
 pub mod secret;
 pub mod settings;
 pub mod settle;
@@ -31,14 +32,15 @@ use asking::{Located, Pending, Purpose};
 use health::Health;
 use outcome::Outcome;
 use prepared::Prepared;
+use readings::Reading;
 use secret::Secret;
 
 use crate::local::{Refusals, Table};
-use crate::policy::{Origin, Policy, PolicyError, Unmatched, path};
+use crate::policy::{Origin, Policy, PolicyError, Route, Unmatched, path};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight, key};
-use crate::subject::request::{canonical_host, split_url};
+use crate::subject::request::{canonical_host, has_plain_authority, split_url};
 use crate::subject::{Digester, HttpRequest, Platform};
 
 /// Paths of our own begin with this.
@@ -136,6 +138,9 @@ impl Gateway {
 
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
+        if !has_plain_authority(request.url) {
+            return Step::Answer(problem::plain(400, "Bad request", "the Host field holds no host"));
+        }
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') {
@@ -146,26 +151,34 @@ impl Gateway {
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let Some(matched) = self.policy.router.match_route(request.method, &host, &canonical) else {
+        let other = path::other_reading(url.path, &canonical);
+        let router = &self.policy.router;
+        let Some((first, second)) =
+            readings::taken(router, request.method, &host, &canonical, other.as_deref())
+        else {
             return self.unmatched();
         };
-        let route = matched.route;
+        let route = first.matched.route;
+        let also = second.as_ref().map(|second| second.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
+        if [Some(route), also].into_iter().flatten().all(|route| is_free(request, route)) {
             return self.forward(origin, Vec::new());
         }
-        let attributes = HttpRequest {
+        let described = |Reading { path, matched }| HttpRequest {
             method: request.method,
-            host,
-            path: canonical.as_ref().into(),
+            host: host.clone(),
+            path: path.into(),
             query: url.query,
-            route: &route.name,
+            route: &matched.route.name,
             params: matched.params,
             platform: request.platform,
             client_ip: &self.policy.gateway.client_ip,
             ipv6_prefix: self.policy.gateway.ipv6_prefix,
         };
-        match admit::admit(&self.limits, &route.limits, &attributes, CostSource::Rules, &self.digester) {
+        let (first, second) = (described(first), second.map(described));
+        let also = also.zip(second.as_ref()).map(|(route, request)| (route.limits.as_slice(), request));
+        let first = (route.limits.as_slice(), &first);
+        match readings::admit_both(&self.limits, first, also, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
             Ok(admission) => {
                 let told = [request.method, url.path, url.query];
@@ -226,9 +239,13 @@ fn went_through_us(via: &str) -> bool {
     via.split(',').any(|hop| hop.split_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(VIA)))
 }
 
-/// A CORS preflight (Fetch standard, section 3.3.2) is free unless the route names OPTIONS.
-fn is_free_preflight(request: &Request<'_>, methods: &[String]) -> bool {
-    request.method == "OPTIONS"
-        && !methods.iter().any(|method| method == "OPTIONS")
-        && request.platform.header("access-control-request-method").is_some()
+/// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
+/// OPTIONS.
+fn is_free(request: &Request<'_>, route: &Route) -> bool {
+    let preflight = || {
+        request.method == "OPTIONS"
+            && !route.methods.iter().any(|method| method == "OPTIONS")
+            && request.platform.header("access-control-request-method").is_some()
+    };
+    route.limits.is_empty() || preflight()
 }
