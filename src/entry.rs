@@ -45,6 +45,7 @@ impl Platform for Incoming<'_> {
 /// Makes the gateway for these bindings (JSON, see `gateway::settings`).
 #[wasm_bindgen]
 pub fn configure(bindings: &str) {
+    crate::panic::log_with(platform_log);
     let made = match serde_json::from_str::<Bindings>(bindings) {
         Ok(bindings) => Gateway::new(crate::BUILT_IN_POLICY, &bindings).map_err(|errors| {
             platform_log(&log::bad_policy(&errors));
@@ -60,7 +61,12 @@ pub fn configure(bindings: &str) {
 #[wasm_bindgen]
 pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64, random: f64) -> String {
     let request = Request { method, url, platform: &Incoming(request) };
-    step(|gateway| gateway.receive(&request, now_ms as u64, random), url)
+    let receive = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_receive(request.platform);
+        gateway.receive(&request, now_ms as u64, random)
+    };
+    step(receive, url)
 }
 
 /// Brings the store's reply; status 0 is none, and `body` then says why. `retry_after` is in seconds, 0 for none.
@@ -70,7 +76,12 @@ pub fn conclude(ticket: u32, status: u16, body: &str, retry_after: u32, now_ms: 
         0 => Reply::None(body),
         _ => Reply::Whole { status, body, retry_after_s: retry_after },
     };
-    step(|gateway| gateway.conclude(ticket, reply, now_ms as u64, random), "")
+    let conclude = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_conclude();
+        gateway.conclude(ticket, reply, now_ms as u64, random)
+    };
+    step(conclude, "")
 }
 
 /// Brings the answers of the platform's own limiter: `1` let through, `0` refused, `x` none.
@@ -103,6 +114,6 @@ fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
             step.to_text()
         }
         Some(Err(errors)) => Step::Answer(problem::bad_policy(errors, url)).to_text(),
-        None => Step::Answer(problem::interrupted()).to_text(),
+        None => Step::Again.to_text(),
     })
 }

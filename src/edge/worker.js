@@ -1,7 +1,7 @@
 // The Worker: does what the core's steps say. All decisions are the core's; the request, its body and every promise
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
-import { core, restart } from './core.js';
+import { core, life } from './core.js';
 import { appendFields } from './fields.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
@@ -15,6 +15,8 @@ import { ask } from './store.js';
 
 /** @type {Record<string, unknown> | undefined} The bindings that the core is configured for. */
 let configured;
+/** The life of the core that is. */
+let configuredLife = life;
 /** @type {Store | undefined} */
 let store;
 
@@ -26,13 +28,22 @@ export default {
    */
   async fetch(request, env) {
     try {
-      if (configured !== env) configure(env);
-      return await follow(core.receive(request, request.method, request.url, Date.now(), Math.random()), request, env);
+      return await follow(receive(request, env), request, env);
     } catch (error) {
       return fault(error);
     }
   },
 };
+
+/**
+ * @param {Request} request
+ * @param {Record<string, unknown>} env
+ * @returns {string} the first step
+ */
+function receive(request, env) {
+  ready(env);
+  return core.receive(request, request.method, request.url, Date.now(), Math.random());
+}
 
 /**
  * Follows the core's steps to an answer.
@@ -43,6 +54,11 @@ export default {
  * @returns {Promise<Response>}
  */
 async function follow(step, request, env) {
+  // Tickets are good in the life that drew them.
+  let began = life;
+  let again = false;
+  /** @type {Promise<string | undefined> | undefined} */
+  let text;
   for (;;) {
     const [kind, rest] = cut(step);
     switch (kind) {
@@ -54,13 +70,16 @@ async function follow(step, request, env) {
         const { url, headers } = /** @type {Store} */ (store);
         const reply = await ask(url, headers, body, Number(timeout));
         const { status, retryAfter } = reply;
-        step = core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random());
+        step =
+          began === life
+            ? core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random())
+            : 'again';
         break;
       }
       case 'location': {
         const [ticket, binding, timeout, ...keys] = rest.split('\n');
         const answers = await askLocation(env[binding], keys, Number(timeout));
-        step = core.conclude_location(Number(ticket), answers, Date.now());
+        step = began === life ? core.conclude_location(Number(ticket), answers, Date.now()) : 'again';
         break;
       }
       case 'forward': {
@@ -69,8 +88,20 @@ async function follow(step, request, env) {
         const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env);
         return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
       }
-      case 'body':
-        step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
+      case 'body': {
+        // A body can be read once, also by a request that is handed in again.
+        text ??= boundedText(request, Number(rest));
+        const body = await text;
+        ready(env);
+        began = life;
+        step = core.check(body, Date.now(), Math.random());
+        break;
+      }
+      case 'again':
+        if (again) return problem(503, 'Interrupted', 'the gateway was restarted; try again');
+        again = true;
+        step = receive(request, env);
+        began = life;
         break;
       default:
         return answer(step, request.method, '');
@@ -122,6 +153,11 @@ async function boundedText(request, longest) {
 }
 
 /** @param {Record<string, unknown>} env */
+function ready(env) {
+  if (configured !== env || configuredLife !== life) configure(env);
+}
+
+/** @param {Record<string, unknown>} env */
 function configure(env) {
   const url = textOf(env.UPSTASH_REDIS_REST_URL)?.trim();
   const token = textOf(env.UPSTASH_REDIS_REST_TOKEN);
@@ -145,6 +181,7 @@ function configure(env) {
     }),
   );
   configured = env;
+  configuredLife = life;
 }
 
 /** @param {unknown} value */
@@ -153,24 +190,23 @@ function textOf(value) {
 }
 
 /**
- * A fault of our own: the core is started anew, so that the next request is served, and this one is answered.
+ * A fault of our own. The core has been started anew, so the next request is served; this one is answered.
  *
  * @param {unknown} error
  */
 function fault(error) {
   console.error(JSON.stringify({ event: 'fault', said: String(error) }));
-  if (error instanceof WebAssembly.RuntimeError) {
-    restart();
-    configured = undefined;
-  }
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title: 'Internal error',
-    status: 500,
-    detail: 'a fault in the gateway',
-  });
-  return new Response(body, {
-    status: 500,
+  return problem(500, 'Internal error', 'a fault in the gateway');
+}
+
+/**
+ * @param {number} status
+ * @param {string} title
+ * @param {string} detail
+ */
+function problem(status, title, detail) {
+  return new Response(JSON.stringify({ type: 'about:blank', title, status, detail }), {
+    status,
     headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store' },
   });
 }

@@ -15,6 +15,8 @@ pub enum Step {
     Body(u64),
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
     Location(Location),
+    /// Hand the request in once more, if this was its first time: what was known of it is gone.
+    Again,
 }
 
 /// An answer of ours.
@@ -69,7 +71,7 @@ impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF (name: value LF)*`,
     /// `store LF ticket LF timeout LF delay LF body`, `body LF bytes`,
-    /// `location LF ticket LF binding LF timeout LF key (LF key)*`.
+    /// `location LF ticket LF binding LF timeout LF key (LF key)*`, `again`.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -96,6 +98,7 @@ impl Step {
                 write!(text, "location\n{ticket}\n{binding}\n{timeout_ms}\n{}", keys.join("\n"))
             }
             Self::Body(bytes) => write!(text, "body\n{bytes}"),
+            Self::Again => write!(text, "again"),
         };
         text
     }

@@ -29,11 +29,6 @@ pub fn plain(status: u16, title: &str, detail: &str) -> Answer {
     answer(&Problem { kind: "about:blank", title, status, detail, violated: None, retry_after: None })
 }
 
-/// The answer to a request whose place in the memory of the isolate is gone.
-pub fn interrupted() -> Answer {
-    plain(503, "Interrupted", "the gateway was restarted; try again")
-}
-
 /// The answer to another request under an idempotency key that was used.
 pub fn conflict() -> Answer {
     plain(422, "Idempotency key reused", "another request was made under this idempotency key")
@@ -103,7 +98,7 @@ fn answer(problem: &Problem<'_>) -> Answer {
 pub fn origin_failed(status: u16) -> Answer {
     match status {
         504 => plain(504, "Gateway timeout", "the origin did not answer in time"),
-        _ => plain(502, "Bad gateway", "the origin could not be reached"),
+        _ => plain(502, "Bad gateway", "the origin could not be reached, or did not answer in HTTP"),
     }
 }
 
