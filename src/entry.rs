@@ -45,6 +45,7 @@ impl Platform for Incoming<'_> {
 /// Makes the gateway for these bindings (JSON, see `gateway::settings`).
 #[wasm_bindgen]
 pub fn configure(bindings: &str) {
+    crate::panic::log_with(platform_log);
     let mut isolate = Isolate::from_text(crate::BUILT_IN_POLICY, bindings);
     write_log(&mut isolate);
     ISOLATE.with_borrow_mut(|known| *known = Some(isolate));
@@ -66,14 +67,24 @@ pub fn reload_failed(why: &str) {
 #[wasm_bindgen]
 pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64, random: f64) -> String {
     let request = Request { method, url, platform: &Incoming(request) };
-    step(|gateway| gateway.receive(&request, now_ms as u64, random), url)
+    let receive = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_receive(request.platform);
+        gateway.receive(&request, now_ms as u64, random)
+    };
+    step(receive, url)
 }
 
 /// Brings the store's reply; status 0 is none, and `body` then says why. `retry_after` is in seconds, 0 for none.
 #[wasm_bindgen]
 pub fn conclude(ticket: u32, status: u16, body: &str, retry_after: u32, now_ms: f64, random: f64) -> String {
     let reply = said(status, body, retry_after);
-    step(|gateway| gateway.conclude(ticket, reply, now_ms as u64, random), "")
+    let conclude = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_conclude();
+        gateway.conclude(ticket, reply, now_ms as u64, random)
+    };
+    step(conclude, "")
 }
 
 /// Brings the answers of the platform's own limiter: `1` let through, `0` refused, `x` none.
@@ -191,7 +202,7 @@ fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
             write_log(isolate);
             step.to_text()
         }
-        None => Step::Answer(problem::interrupted()).to_text(),
+        None => Step::Again.to_text(),
     })
 }
 

@@ -63,31 +63,47 @@ export async function toOrigin(request, forward, env, over) {
  * @returns {Promise<Response>}
  */
 function send(request, origin, env, signal, held) {
-  const path = request.url.indexOf('/', request.url.indexOf('://') + 3);
-  const scheme = request.url.slice(0, request.url.indexOf(':'));
-  const target = path < 0 ? '/' : request.url.slice(path);
+  // The core has refused a URL without a plain authority, so the first slash behind it begins the path.
+  const asked = request.url;
+  const host = asked.indexOf('://') + 3;
+  const path = asked.indexOf('/', host);
+  const [authority, target] = path < 0 ? [asked.slice(host), '/'] : [asked.slice(host, path), asked.slice(path)];
   const headers = new Headers(request.headers);
   stripHopByHop(headers);
   stripOwn(headers, request);
   headers.append('via', VIA);
-  headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
-  headers.set('x-forwarded-proto', scheme);
-  if (!origin.startsWith('binding:')) {
-    const init = {
-      method: request.method,
-      headers,
-      body: request.body,
-      redirect: /** @type {const} */ ('manual'),
-      signal,
-      encodeResponseBody: held ? MANUAL : AUTOMATIC,
-    };
-    return fetch(origin + target, init);
+  headers.set('x-forwarded-host', authority);
+  headers.set('x-forwarded-proto', asked.slice(0, host - 3));
+  const bound = origin.startsWith('binding:');
+  const url = bound ? asked : origin + (hasPath(origin) ? withoutDots(target) : target);
+  const { method, body } = request;
+  const encodeResponseBody = held ? MANUAL : AUTOMATIC;
+  // fetch() refuses a body of GET and HEAD, but not in a request that came with one.
+  const unusual = body !== null && (method === 'GET' || method === 'HEAD');
+  if (url !== asked && !unusual) {
+    return fetch(url, { method, headers, body, redirect: 'manual', signal, encodeResponseBody });
   }
+  // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
+  const kept = new Request(request, { headers, redirect: 'manual', signal });
+  if (!bound) return fetch(url === asked ? kept : new Request(url, kept), { encodeResponseBody });
   const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
   if (!service) throw new Error('no such service binding');
-  // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
-  const forwarded = new Request(request, { headers, redirect: 'manual', signal });
-  return held ? service.fetch(forwarded, { encodeResponseBody: MANUAL }) : service.fetch(forwarded);
+  return held ? service.fetch(kept, { encodeResponseBody }) : service.fetch(kept);
+}
+
+/** @param {string} origin `http(s)://…` */
+function hasPath(origin) {
+  return origin.indexOf('/', 'https://'.length) > 0;
+}
+
+/**
+ * Behind a base path dot segments would lead out of it: they are resolved without it.
+ *
+ * @param {string} target
+ */
+function withoutDots(target) {
+  const root = 'http://x';
+  return new URL(root + target).href.slice(root.length);
 }
 
 /**

@@ -31,6 +31,8 @@ pub enum Step {
     Wait(u64, String),
     /// Nothing more is to be done about a slot, and what became of it: `kept`, `lost` or `freed`.
     Done(&'static str),
+    /// Hand the request in once more, if this was its first time: what was known of it is gone.
+    Again,
 }
 
 /// An answer of ours.
@@ -89,7 +91,7 @@ impl Step {
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
-    /// `wait LF ms LF note`, and what is done as one word.
+    /// `wait LF ms LF note`, `again`, and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -128,6 +130,7 @@ impl Step {
             Self::Wait(ms, note) => write!(text, "wait\n{ms}\n{note}"),
             Self::Done(what) => write!(text, "{what}"),
             Self::Verify(token) => write!(text, "verify\n{token}"),
+            Self::Again => write!(text, "again"),
         };
         text
     }

@@ -11,6 +11,7 @@ use super::asking::Purpose;
 use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
+use super::readings::{self, Reading};
 use super::{Gateway, OWN, Request, problem, settle, slots_api};
 use crate::policy::path;
 use crate::store::Ask;
@@ -191,20 +192,24 @@ impl Gateway {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let Some(matched) = self.rules.policy.router.match_route(method, &host, &path) else {
+        let other = path::other_reading(parts.path, &path);
+        let taken = readings::taken(&self.rules.policy.router, method, &host, &path, other.as_deref());
+        let Some((first, second)) = taken else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
+        let chosen = first.matched.route.limits.as_slice();
+        let more = second.as_ref().map(|second| second.matched.route.limits.as_slice());
         if claims.is_none()
-            && let Some(token) = self.unverified(&matched.route.limits, &platform)
+            && let Some(token) = self.unverified(chosen, more, &platform)
         {
             return Err(Step::Verify(token));
         }
-        let attributes = HttpRequest {
+        let described = |Reading { path, matched }| HttpRequest {
             method,
-            path: path.as_ref().into(),
-            host,
+            path: path.into(),
+            host: host.clone(),
             query: parts.query,
             route: &matched.route.name,
             params: matched.params,
@@ -213,7 +218,9 @@ impl Gateway {
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
             claims,
         };
-        Ok(admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)?)
+        let (first, second) = (described(first), second.map(described));
+        let second = more.zip(second.as_ref());
+        Ok(readings::admit_both(&self.rules.limits, (chosen, &first), second, costs, &self.digester)?)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+mod readings;
 pub mod recent;
 mod record;
 pub mod reload;
@@ -53,6 +54,7 @@ use asking::{Located, Pending, Purpose};
 use health::Health;
 use metrics::Metrics;
 use outcome::Outcome;
+use readings::Reading;
 use recent::Recent;
 use reload::Reload;
 use rules::{Rules, origin_text};
@@ -61,7 +63,7 @@ use secret::Secret;
 use slot_calls::SlotCalls;
 
 use crate::local::{Refusals, Table};
-use crate::policy::{PolicyError, Unmatched, path};
+use crate::policy::{PolicyError, Route, Unmatched, path};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight};
@@ -194,33 +196,41 @@ impl Gateway {
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let Some(matched) = self.rules.policy.router.match_route(request.method, &host, &canonical) else {
+        let other = path::other_reading(url.path, &canonical);
+        let router = &self.rules.policy.router;
+        let Some((first, second)) =
+            readings::taken(router, request.method, &host, &canonical, other.as_deref())
+        else {
             return self.unmatched();
         };
-        let (index, route) = (matched.index, matched.route);
+        let (index, route) = (first.matched.index, first.matched.route);
+        let also = second.as_ref().map(|second| second.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
+        if [Some(route), also].into_iter().flatten().all(|route| is_free(request, route)) {
             return self.forward(origin, String::new(), Vec::new());
         }
+        let more = also.map(|route| route.limits.as_slice());
         if claims.is_none()
-            && let Some(token) = self.unverified(&route.limits, request.platform)
+            && let Some(token) = self.unverified(&route.limits, more, request.platform)
         {
             return Step::Verify(token);
         }
-        let attributes = HttpRequest {
+        let described = |Reading { path, matched }| HttpRequest {
             method: request.method,
-            host,
-            path: canonical.as_ref().into(),
+            host: host.clone(),
+            path: path.into(),
             query: url.query,
-            route: &route.name,
+            route: &matched.route.name,
             params: matched.params,
             platform: request.platform,
             client_ip: &self.rules.policy.gateway.client_ip,
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
             claims,
         };
-        match admit::admit(&self.rules.limits, &route.limits, &attributes, CostSource::Rules, &self.digester)
-        {
+        let (first, second) = (described(first), second.map(described));
+        let also = more.zip(second.as_ref());
+        let first = (route.limits.as_slice(), &first);
+        match readings::admit_both(&self.rules.limits, first, also, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
                 let told = [request.method, url.path, url.query];
@@ -280,10 +290,14 @@ fn went_through_us(via: &str) -> bool {
     via.split(',').any(|hop| hop.split_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(VIA)))
 }
 
-/// A CORS preflight (Fetch standard, section 3.3.2) is free unless the route names OPTIONS.
-fn is_free_preflight(request: &Request<'_>, methods: &[String]) -> bool {
-    request.method == "OPTIONS"
-        && !methods.iter().any(|method| method == "OPTIONS")
-        && request.platform.header("origin").is_some()
-        && request.platform.header("access-control-request-method").is_some()
+/// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
+/// OPTIONS.
+fn is_free(request: &Request<'_>, route: &Route) -> bool {
+    let preflight = || {
+        request.method == "OPTIONS"
+            && !route.methods.iter().any(|method| method == "OPTIONS")
+            && request.platform.header("origin").is_some()
+            && request.platform.header("access-control-request-method").is_some()
+    };
+    route.limits.is_empty() || preflight()
 }

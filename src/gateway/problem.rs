@@ -144,7 +144,7 @@ fn answer(problem: &Problem<'_>) -> Answer {
 pub fn origin_failed(status: u16) -> Answer {
     match status {
         504 => plain(504, "Gateway timeout", "the origin did not answer in time"),
-        _ => plain(502, "Bad gateway", "the origin could not be reached"),
+        _ => plain(502, "Bad gateway", "the origin could not be reached, or did not answer in HTTP"),
     }
 }
 

@@ -53,11 +53,17 @@ impl Gateway {
         Some(rules.to_string())
     }
 
-    /// The request's token, where one of these limits wants a claim and there is one of acceptable form.
-    pub(super) fn unverified(&self, limits: &[usize], platform: &dyn Platform) -> Option<String> {
+    /// The request's token, where one of these limits, or of those of another reading, wants a claim and there is one of acceptable form.
+    pub(super) fn unverified(
+        &self,
+        limits: &[usize],
+        more: Option<&[usize]>,
+        platform: &dyn Platform,
+    ) -> Option<String> {
         let jwt = self.rules.policy.jwt.as_ref()?;
+        let mut applying = limits.iter().chain(more.unwrap_or_default());
         let wanted =
-            limits.iter().any(|index| self.rules.limits.get(*index).is_some_and(|limit| limit.uses_token));
+            applying.any(|index| self.rules.limits.get(*index).is_some_and(|limit| limit.uses_token));
         let value = if wanted { platform.header(&jwt.header)? } else { return None };
         claims::token(&jwt.header, &value).map(str::to_owned)
     }

@@ -65,9 +65,21 @@ pub fn split_url(url: &str) -> UrlParts<'_> {
     UrlParts { host, path: if path.is_empty() { "/" } else { path }, query }
 }
 
+/// Whether what stands before a URL's path is a host, with a port at most.
+///
+/// The platform puts a client's `Host` field there as it is. A `?`, `#` or `@` in it would make two readers of the URL
+/// see two paths or two hosts, and one limit of two.
+pub fn has_plain_authority(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'[' | b']');
+    !authority.is_empty() && authority.bytes().all(plain)
+}
+
 /// A host in the form that policies name it: lower case, without the root's trailing dot.
 pub fn canonical_host(host: &str) -> Cow<'_, str> {
-    let host = host.strip_suffix('.').unwrap_or(host);
+    let host = host.trim_end_matches('.');
     if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
         Cow::Owned(host.to_ascii_lowercase())
     } else {
@@ -180,6 +192,27 @@ mod tests {
     fn hosts_have_one_form() {
         assert_eq!(canonical_host("API.Example.com."), "api.example.com");
         assert_eq!(canonical_host("api.example.com"), "api.example.com");
+        assert_eq!(canonical_host("api.example.com.."), "api.example.com");
+    }
+
+    #[test]
+    fn authorities_that_hide_nothing() {
+        for url in
+            ["http://a", "http://a/", "https://A-b_c.D.:8443/x?y#z", "http://[::1]:80/", "http://a/b@c?d"]
+        {
+            assert!(has_plain_authority(url), "{url}");
+        }
+        for url in [
+            "http://a?/b",
+            "http://a#/b",
+            "http://u@a/b",
+            "http://a*",
+            "http://a, b/",
+            "http://%61/",
+            "http:///b",
+        ] {
+            assert!(!has_plain_authority(url), "{url}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use serde::Serialize;
 pub use limit::{Applies, Explained};
 
 use super::admit::{self, CostSource};
-use super::{Gateway, OWN, Request, Step, is_free_preflight, settle, went_through_us};
+use super::{Gateway, OWN, Request, Step, is_free, settle, went_through_us};
 use crate::policy::path;
 use crate::policy::routes::Matched;
 use crate::store::Ask;
@@ -209,7 +209,7 @@ fn course(request: &Request<'_>, path: &str, matched: Option<&Matched<'_>>) -> C
     match matched {
         None => Course::Unmatched,
         Some(matched) if matched.route.limits.is_empty() => Course::WithoutLimits,
-        Some(matched) if is_free_preflight(request, &matched.route.methods) => Course::Preflight,
+        Some(matched) if is_free(request, matched.route) => Course::Preflight,
         Some(_) => Course::Limited,
     }
 }

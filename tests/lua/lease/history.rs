@@ -125,7 +125,7 @@ impl Actor {
         });
         match store::read(200, &body, &asks).unwrap_or_else(|error| panic!("{body}: {error:?}")) {
             store::Said::Decided(answered) => answered.fences.first().copied().filter(|fence| *fence > 0),
-            store::Said::Conflict => panic!("there is no charge id"),
+            said => panic!("a decision is asked for: {said:?}"),
         }
     }
 
