@@ -29,7 +29,7 @@
 -- Invariants: the clock is the store's alone, so callers' clocks do not matter; a lease that has ended is never
 -- revived; 0, 2, 3 and 4 leave the holders as they are; a fence is higher than all before it, of those too that a
 -- flush forgot; the slots that are free belong to as many of the oldest waiters; every key written has a TTL that no
--- lease or place in it outlives. Numbers are integers below 2^53. Commands: at most 13, however many hold and wait, and
+-- lease or place in it outlives. Numbers are integers below 2^53. Commands: at most 14, however many hold and wait, and
 -- a ZREM for each whose lease or place is over and is dropped; a list is as long as what it shows.
 
 local FENCES_PER_MS, MARGIN, LONGEST = 1024, 2000, 86402000
