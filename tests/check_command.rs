@@ -36,6 +36,19 @@ fn a_good_policy() {
 }
 
 #[test]
+fn the_policy_alone_for_the_namespace() {
+    let good = file("canonical.toml", GOOD.as_bytes());
+    let policy = r#"{"gateway":{"origin":"binding:API"},"version":1}"#;
+    assert_eq!(check(&[&good, "--canonical"]), (0, format!("{policy}\n")));
+    let bad = file("canonical-bad.toml", b"version = 2\n");
+    let (ended, printed) = check(&[&bad, "--canonical"]);
+    assert!(ended == 1 && !printed.contains('{'), "{printed}");
+    for other in [&["--json"][..], &["--explain", "GET", "/"][..]] {
+        assert_eq!(check(&[&[good.as_str(), "--canonical"], other].concat()).0, 2);
+    }
+}
+
+#[test]
 fn errors_stand_on_lines_of_their_own_in_the_order_of_the_file() {
     let bad = file("bad.toml", b"version = 2\n[gateway]\norigin = 1\nipv6_prefix = 8\n[stoer]\n");
     let lines = [

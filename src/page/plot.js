@@ -1,7 +1,7 @@
 // Decisions by tier over time: stacked columns, with what was refused as a line across them.
 
 import { el, svg, table } from './dom.js';
-import { clock, count } from './words.js';
+import { clock, count, counted } from './words.js';
 
 const HEIGHT = 190;
 const [TOP, RIGHT, BOTTOM, LEFT] = [8, 8, 22, 46];
@@ -49,7 +49,7 @@ export function plot(recent, width) {
   const x = (/** @type {number} */ at) => LEFT + at * wide;
   const y = (/** @type {number} */ number) => TOP + (HEIGHT - TOP - BOTTOM) * (1 - number / bound);
   const [decided, refused] = [totals, recent.refused].map((counts) => counts.reduce((sum, number) => sum + number, 0));
-  const label = `${count(decided)} decisions in the last 10 minutes, ${count(refused)} of them refused; at most ${count(most)} in 10 seconds`;
+  const label = `${counted(decided, 'decision')} in the last 10 minutes, ${count(refused)} of them refused; at most ${count(most)} in 10 seconds`;
   const picture = svg('svg', { viewBox: `0 0 ${width} ${HEIGHT}`, height: HEIGHT, role: 'img', 'aria-label': label });
   for (const share of [0, 0.5, 1]) {
     const height = y(bound * share);

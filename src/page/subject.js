@@ -3,7 +3,7 @@
 import { ask, Refused, subjectPath } from './api.js';
 import { byId, el, figures } from './dom.js';
 import { quota } from './status.js';
-import { count, duration, moment } from './words.js';
+import { count, counted, duration, moment } from './words.js';
 
 /** The limits that the form was made for, as text. */
 let made = '';
@@ -107,7 +107,7 @@ function fail(error) {
 function tell(subject, known, override, done) {
   const { rule, parts } = subject;
   const kept = typeof override === 'object';
-  const units = (/** @type {number | null} */ number) => (number === null ? 'no limit' : `${count(number)} units`);
+  const units = (/** @type {number | null} */ number) => (number === null ? 'no limit' : counted(number, 'unit'));
   /** @type {[string, string, boolean?][]} */
   const rows = [
     ['Used', units(known.used)],

@@ -20,7 +20,7 @@ export function duration(ms) {
   const at = UNITS.findIndex(([, length]) => ms >= length);
   const [unit, length] = UNITS[at];
   const finer = UNITS[at + 1];
-  if (!finer) return `${count(Math.ceil(ms / 100) / 10)} ${unit}`;
+  if (!finer) return `${ms < 10_000 ? count(Math.ceil(ms / 100) / 10) : Math.ceil(ms / 1000)} ${unit}`;
   const rounded = Math.ceil(ms / finer[1]) * finer[1];
   const [whole, rest] = [Math.floor(rounded / length), (rounded % length) / finer[1]];
   return rest ? `${whole} ${unit} ${rest} ${finer[0]}` : `${whole} ${unit}`;

@@ -7,6 +7,7 @@ use crate::request::{Described, Request};
 /// What `--help` and a wrong command line print.
 pub const USAGE: &str = "\
 usage: npm run check -- [policy.toml] [--json]
+       npm run check -- [policy.toml] --canonical
        npm run check -- [policy.toml] --explain METHOD URL [-H 'Name: value']… [--country XX] [--asn N]
                        [--claim name=value]… [--json]
 
@@ -20,6 +21,7 @@ Validates a policy: TOML, or JSON where the name ends in .json. Without a name i
   --asn N               the client's autonomous system number
   --claim name=value    a claim of its verified token; as often as there are claims
   --json                print JSON: the policy or its errors; the explanation
+  --canonical           print the policy and nothing else, in one line of JSON: what the key `policy` of POLICY_KV holds
 
 ends 0 where the policy is right, 1 where it is wrong, 2 where the command line is";
 
@@ -39,6 +41,8 @@ pub struct Wanted {
     pub file: String,
     /// JSON rather than text.
     pub json: bool,
+    /// The policy itself, in JSON, rather than what is to be said of it.
+    pub canonical: bool,
     /// The request to explain.
     pub request: Option<Request>,
 }
@@ -51,7 +55,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|odd| format!("the argument {} is not UTF-8", odd.display()))
     });
-    let (mut file, mut json, mut line) = (None, false, None);
+    let (mut file, mut json, mut canonical, mut line) = (None, false, false, None);
     let (mut headers, mut claims) = (Vec::new(), Vec::new());
     let (mut country, mut asn) = (None, None);
     let mut of_request = None;
@@ -63,6 +67,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
         match argument.as_str() {
             "--help" | "-h" => return Ok(Asked::Help),
             "--json" => json = true,
+            "--canonical" => canonical = true,
             "--explain" => once(
                 &mut line,
                 "--explain",
@@ -89,7 +94,11 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
         }
         (None, None) => None,
     };
-    Ok(Asked::Check(Wanted { file: file.unwrap_or_else(|| "policy.toml".to_owned()), json, request }))
+    if canonical && (json || request.is_some()) {
+        return Err("--canonical prints the policy alone: leave --json and --explain out".to_owned());
+    }
+    let file = file.unwrap_or_else(|| "policy.toml".to_owned());
+    Ok(Asked::Check(Wanted { file, json, canonical, request }))
 }
 
 fn once<T>(slot: &mut Option<T>, what: &str, value: T) -> Result<(), String> {

@@ -26,8 +26,9 @@ fn main() -> std::process::ExitCode {
             return std::process::ExitCode::from(2);
         }
     };
-    let Wanted { file, json, request } = wanted;
+    let Wanted { file, json, canonical, request } = wanted;
     let answer = source::read(&file).and_then(|source| match request {
+        None if canonical => Ok(source.json),
         None => Ok(source.summary(json)),
         Some(request) => request.explained(&source, json),
     });

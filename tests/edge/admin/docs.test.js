@@ -28,7 +28,7 @@ const POLICY = {
 
 /** What an example shows and another run need not: moments, durations, names drawn at random, and what is counted. */
 const OF_ITS_OWN =
-  /^(reset_ms|kept_until(_ms)?|isolate|digest|uptime_ms|latency_ms|calls|window|noscript|bytes|subjects|refusals)$/;
+  /^(reset_ms|kept_until(_ms)?|isolate|digest|uptime_ms|latency_ms|calls|window|noscript|bytes|subjects|refusals|now_ms)$/;
 const COUNTED = /^(allowed|refused|spared|tiers)$/;
 
 /** @param {string} page @returns {{ command: string, answer: string }[]} */
