@@ -1,7 +1,8 @@
-// Builds the release Worker: build/index.js and build/index_bg.wasm.
+// Builds the Worker: the release into build/ (index.js, index_bg.wasm), or with `--provoked` the one whose faults tests
+// provoke into target/provoked/.
 
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -10,8 +11,11 @@ import { build } from 'esbuild';
 import { pageModule } from './page.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const out = join(root, 'build');
-const bindings = join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'bindings');
+const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
+const provoked = process.argv.includes('--provoked');
+const out = provoked ? join(root, 'target', 'provoked') : join(root, 'build');
+const [profile, options] = provoked ? ['debug', ['--features', 'provoke-panic']] : ['release', ['--release']];
+const bindings = join(target, provoked ? 'bindings-provoked' : 'bindings');
 
 /** What rustc and wasm-bindgen emit. Not all that binaryen knows: its newest encodings are ahead of what workerd reads. */
 const FEATURES = [
@@ -27,20 +31,25 @@ function run(command, args) {
   execFileSync(command, args, { cwd: root, stdio: 'inherit' });
 }
 
-run('cargo', ['build', '--quiet', '--release', '--lib', '--target', 'wasm32-unknown-unknown', '--locked']);
+const wasm = ['--lib', '--target', 'wasm32-unknown-unknown'];
+run('cargo', ['build', '--quiet', ...options, ...wasm, '--locked']);
 rmSync(bindings, { recursive: true, force: true });
 run(join(root, '.tools', 'bin', 'wasm-bindgen'), [
-  join(process.env.CARGO_TARGET_DIR ?? join(root, 'target'), 'wasm32-unknown-unknown', 'release', 'sluicegate.wasm'),
+  join(target, 'wasm32-unknown-unknown', profile, 'sluicegate.wasm'),
   ...['--target', 'web', '--no-typescript', '--omit-default-module-path', '--experimental-reset-state-function'],
   ...['--out-dir', bindings, '--out-name', 'core'],
 ]);
 mkdirSync(out, { recursive: true });
-run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
-  join(bindings, 'core_bg.wasm'),
-  ...FEATURES.map((feature) => `--enable-${feature}`),
-  ...['-O3', '--strip-debug', '--strip-producers'],
-  ...['-o', join(out, 'index_bg.wasm')],
-]);
+const [bound, shipped] = [join(bindings, 'core_bg.wasm'), join(out, 'index_bg.wasm')];
+if (provoked) copyFileSync(bound, shipped);
+else {
+  run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
+    bound,
+    ...FEATURES.map((feature) => `--enable-${feature}`),
+    ...['-O3', '--strip-debug', '--strip-producers'],
+    ...['-o', shipped],
+  ]);
+}
 writeFileSync(join(bindings, 'page.js'), await pageModule());
 await build({
   absWorkingDir: root,

@@ -45,6 +45,7 @@ impl Platform for Incoming<'_> {
 /// Makes the gateway for these bindings (JSON, see `gateway::settings`).
 #[wasm_bindgen]
 pub fn configure(bindings: &str) {
+    crate::panic::log_with(platform_log);
     let mut isolate = Isolate::from_text(crate::BUILT_IN_POLICY, bindings);
     write_log(&mut isolate);
     ISOLATE.with_borrow_mut(|known| *known = Some(isolate));
@@ -66,14 +67,24 @@ pub fn reload_failed(why: &str) {
 #[wasm_bindgen]
 pub fn receive(request: &JsValue, method: &str, url: &str, now_ms: f64, random: f64) -> String {
     let request = Request { method, url, platform: &Incoming(request) };
-    step(|gateway| gateway.receive(&request, now_ms as u64, random), url)
+    let receive = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_receive(request.platform);
+        gateway.receive(&request, now_ms as u64, random)
+    };
+    step(receive, url)
 }
 
 /// Brings the store's reply; status 0 is none, and `body` then says why. `retry_after` is in seconds, 0 for none.
 #[wasm_bindgen]
 pub fn conclude(ticket: u32, status: u16, body: &str, retry_after: u32, now_ms: f64, random: f64) -> String {
     let reply = said(status, body, retry_after);
-    step(|gateway| gateway.conclude(ticket, reply, now_ms as u64, random), "")
+    let conclude = |gateway: &mut Gateway| {
+        #[cfg(feature = "provoke-panic")]
+        crate::panic::provoked::on_conclude();
+        gateway.conclude(ticket, reply, now_ms as u64, random)
+    };
+    step(conclude, "")
 }
 
 /// Brings the answers of the platform's own limiter: `1` let through, `0` refused, `x` none.
@@ -139,6 +150,38 @@ pub fn conclude_slot(
     step(|gateway| gateway.conclude_slot(ticket, reply, now_ms as u64, random), "")
 }
 
+/// What tokens are verified by, as JSON; none where no limit counts by one.
+#[wasm_bindgen]
+pub fn token_rules() -> Option<String> {
+    ISOLATE.with_borrow(|isolate| isolate.as_ref()?.token_rules())
+}
+
+/// Takes a request in again whose token was verified; no payload where it is not to be believed.
+#[wasm_bindgen]
+pub fn receive_verified(
+    request: &JsValue,
+    method: &str,
+    url: &str,
+    payload: Option<String>,
+    now_ms: f64,
+    random: f64,
+) -> String {
+    let request = Request { method, url, platform: &Incoming(request) };
+    step(|gateway| gateway.receive_verified(&request, payload.as_deref(), now_ms as u64, random), url)
+}
+
+/// Brings the body of a call to the decision API again, the token that it describes verified.
+#[wasm_bindgen]
+pub fn check_verified(body: &str, payload: Option<String>, now_ms: f64, random: f64) -> String {
+    step(|gateway| gateway.check_verified(body, payload.as_deref(), now_ms as u64, random), "")
+}
+
+/// The fields that let a script at this `Origin` read an answer of ours, a line each; none where no script may.
+#[wasm_bindgen]
+pub fn cors(origin: Option<String>) -> Option<String> {
+    ISOLATE.with_borrow(|isolate| isolate.as_ref()?.cors(origin.as_deref()))
+}
+
 /// The answer to a request whose origin did not: 502, or 504 where it was too slow.
 #[wasm_bindgen]
 pub fn origin_failed(status: u16) -> String {
@@ -159,7 +202,7 @@ fn step(next: impl FnOnce(&mut Gateway) -> Step, url: &str) -> String {
             write_log(isolate);
             step.to_text()
         }
-        None => Step::Answer(problem::interrupted()).to_text(),
+        None => Step::Again.to_text(),
     })
 }
 

@@ -28,6 +28,8 @@ pub mod subject;
 
 #[cfg(target_arch = "wasm32")]
 mod entry;
+#[cfg(target_arch = "wasm32")]
+mod panic;
 
 /// The policy compiled in, as JSON; `build.rs` has validated it.
 pub const BUILT_IN_POLICY: &str = include_str!(concat!(env!("OUT_DIR"), "/policy.json"));

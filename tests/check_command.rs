@@ -215,6 +215,25 @@ fn bindings_come_from_the_environment_and_are_not_printed() {
 }
 
 #[test]
+fn claims_are_those_of_a_verified_token() {
+    let explain = |claims: &[&str]| {
+        let route = "version = 1\ngateway.origin = 'binding:API'\njwt = { algorithms = ['HS256'], secret = 'S' }\n\
+            [[limits]]\nname = 'a'\nalgorithm = 'fixed-window'\nlimit = 5\nwindow = '1m'\nkey = ['jwt:sub']\n\
+            on_store_error = 'open'\n[[routes]]\nname = 'r'\npath = '/'\nlimits = ['a']\n";
+        let policy = file("claims.toml", route.as_bytes());
+        check(&[&[&policy, "--explain", "GET", "/"], claims].concat())
+    };
+    let (code, printed) = explain(&["--claim", "sub=ada=1"]);
+    assert!(code == 0 && printed.contains("key             jwt:sub = \"ada=1\"\n"), "{printed}");
+    let (code, printed) = explain(&["--claim", "plan=x"]);
+    assert!(
+        code == 0 && printed.contains("jwt:sub: the request has none; give it with --claim 'sub=…'\n"),
+        "{printed}"
+    );
+    assert_eq!(explain(&["--claim", "=x"]).0, 2);
+}
+
+#[test]
 fn says_what_is_missing_and_how_to_give_it() {
     let (_, printed) = check(&["--explain", "POST", "/v1/chat"]);
     for line in [

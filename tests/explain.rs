@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 use sluicegate::gateway::explain::{Applies, Course, Explanation};
 use sluicegate::gateway::{Bindings, Gateway, Request, Step};
-use sluicegate::subject::Platform;
+use sluicegate::subject::{Claims, Platform};
 
 struct Told<'a>(&'a [(&'a str, &'a str)]);
 
@@ -66,7 +66,7 @@ fn gateway(store: bool) -> Gateway {
 }
 
 fn explain(method: &str, url: &str, headers: &[(&str, &str)]) -> Explanation {
-    gateway(false).explain(&Request { method, url, platform: &Told(headers) }, NOW_MS)
+    gateway(false).explain(&Request { method, url, platform: &Told(headers) }, &Claims::default(), NOW_MS)
 }
 
 fn step(store: bool, method: &str, url: &str, headers: &[(&str, &str)]) -> Step {

@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sluicegate::policy::Policy;
 use sluicegate::policy::document::{read_json, read_toml, toml_to_json};
 
 fn files(folder: &str) -> Vec<(PathBuf, String)> {
@@ -40,8 +41,9 @@ fn good_policies_are_read_and_mean_the_same_in_json() {
         let json = toml_to_json(&text).unwrap();
         let again = read_json(&json).unwrap_or_else(|errors| panic!("{}: {errors:#?}", path.display()));
         // Routers hold hash maps, whose order is none; all they hold comes from their routes.
-        let shown = |policy: &sluicegate::policy::Policy| {
-            let parts = (&policy.gateway, &policy.store, &policy.degraded, &policy.limits, &policy.digest);
+        let shown = |policy: &Policy| {
+            let Policy { gateway, store, degraded, jwt, limits, digest, .. } = policy;
+            let parts = (gateway, store, degraded, jwt, limits, digest);
             format!("{parts:#?} {:#?}", policy.router.routes())
         };
         assert_eq!(shown(&read), shown(&again), "{}", path.display());

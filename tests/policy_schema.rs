@@ -118,7 +118,7 @@ fn each_error_of_bad_policies_is_seen_or_said_to_be_out_of_reach() {
 fn object<'s>(schema: &'s Value, table: &str) -> &'s Value {
     let place = match table {
         "" => String::new(),
-        "gateway" | "store" | "degraded" | "defaults" => format!("/properties/{table}"),
+        "gateway" | "store" | "degraded" | "jwt" | "defaults" => format!("/properties/{table}"),
         _ => format!("/$defs/{table}"),
     };
     schema.pointer(&place).unwrap_or_else(|| panic!("no {place} in the schema"))
@@ -216,14 +216,16 @@ fn defaults_are_the_parsers() {
         said.collect::<serde_json::Map<_, _>>()
     };
     let mut limit = json!({"name": "a", "algorithm": "fixed-window", "limit": 9, "window": "1s", "key": ["ip"],
-        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}});
-    let mut plain = json!({"version": 1, "gateway": {"origin": "binding:API"}, "limits": [limit]});
+        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}, "idempotency": "jwt:jti"});
+    let jwt = json!({"algorithms": ["HS256"], "secret": "S"});
+    let mut plain =
+        json!({"version": 1, "gateway": {"origin": "binding:API"}, "jwt": jwt, "limits": [limit]});
     let shown = |policy: &Value| {
-        let Policy { gateway, store, degraded, limits, .. } = read_json(&policy.to_string()).unwrap();
-        format!("{gateway:#?} {store:#?} {degraded:#?} {limits:#?}")
+        let Policy { gateway, store, degraded, jwt, limits, .. } = read_json(&policy.to_string()).unwrap();
+        format!("{gateway:#?} {store:#?} {degraded:#?} {jwt:#?} {limits:#?}")
     };
     let without = shown(&plain);
-    for table in ["gateway", "store", "store.breaker", "store.retry", "degraded"] {
+    for table in ["gateway", "store", "store.breaker", "store.retry", "degraded", "jwt"] {
         let said = defaults(table);
         assert!(!said.is_empty());
         for (name, value) in said {

@@ -17,6 +17,10 @@ declare module '#core' {
   export function check(body: string | undefined, nowMs: number, random: number): string;
   export function admin_body(request: Request, method: string, url: string, body: string | undefined, nowMs: number): string;
   export function take_points(): string;
+  export function token_rules(): string | undefined;
+  export function receive_verified(request: Request, method: string, url: string, payload: string | undefined, nowMs: number, random: number): string;
+  export function check_verified(body: string, payload: string | undefined, nowMs: number, random: number): string;
+  export function cors(origin: string | undefined): string | undefined;
   export function origin_failed(status: number): string;
 }
 

@@ -1,6 +1,6 @@
 // Forwarding: the client's request to the origin and the origin's answer back, bodies as streams.
 
-import { appendFields } from './fields.js';
+import { exposeFields, mergeFields } from './fields.js';
 import { deliver } from './hold.js';
 
 const VIA = '1.1 sluicegate';
@@ -10,6 +10,12 @@ const [MANUAL, AUTOMATIC] = /** @type {const} */ (['manual', 'automatic']);
 
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
 const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
+
+/** Names of our own begin with this. */
+const OWN = 'sluicegate-';
+
+/** Who decided; nobody but us says it. */
+const TIER = 'sluicegate-tier';
 
 /**
  * @typedef {object} Forward
@@ -38,7 +44,8 @@ export async function toOrigin(request, forward, env, over) {
     let signal = timer === null ? null : abort.signal;
     // While slots are held, something waits for the end of the request, so the platform does not end it by itself.
     if (over) signal = AbortSignal.any([abort.signal, request.signal]);
-    return finish(await send(request, forward.origin, env, signal, over), forward.fields, over);
+    const response = await send(request, forward.origin, env, signal, over);
+    return finish(response, forward.fields, request, over);
   } catch {
     over?.(true);
     return late ? 504 : 502;
@@ -56,30 +63,47 @@ export async function toOrigin(request, forward, env, over) {
  * @returns {Promise<Response>}
  */
 function send(request, origin, env, signal, held) {
-  const path = request.url.indexOf('/', request.url.indexOf('://') + 3);
-  const scheme = request.url.slice(0, request.url.indexOf(':'));
-  const target = path < 0 ? '/' : request.url.slice(path);
+  // The core has refused a URL without a plain authority, so the first slash behind it begins the path.
+  const asked = request.url;
+  const host = asked.indexOf('://') + 3;
+  const path = asked.indexOf('/', host);
+  const [authority, target] = path < 0 ? [asked.slice(host), '/'] : [asked.slice(host, path), asked.slice(path)];
   const headers = new Headers(request.headers);
   stripHopByHop(headers);
+  stripOwn(headers, request);
   headers.append('via', VIA);
-  headers.set('x-forwarded-host', request.headers.get('host') ?? request.url.slice(scheme.length + 3, path));
-  headers.set('x-forwarded-proto', scheme);
-  if (!origin.startsWith('binding:')) {
-    const init = {
-      method: request.method,
-      headers,
-      body: request.body,
-      redirect: /** @type {const} */ ('manual'),
-      signal,
-      encodeResponseBody: held ? MANUAL : AUTOMATIC,
-    };
-    return fetch(origin + target, init);
+  headers.set('x-forwarded-host', authority);
+  headers.set('x-forwarded-proto', asked.slice(0, host - 3));
+  const bound = origin.startsWith('binding:');
+  const url = bound ? asked : origin + (hasPath(origin) ? withoutDots(target) : target);
+  const { method, body } = request;
+  const encodeResponseBody = held ? MANUAL : AUTOMATIC;
+  // fetch() refuses a body of GET and HEAD, but not in a request that came with one.
+  const unusual = body !== null && (method === 'GET' || method === 'HEAD');
+  if (url !== asked && !unusual) {
+    return fetch(url, { method, headers, body, redirect: 'manual', signal, encodeResponseBody });
   }
+  // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
+  const kept = new Request(request, { headers, redirect: 'manual', signal });
+  if (!bound) return fetch(url === asked ? kept : new Request(url, kept), { encodeResponseBody });
   const service = /** @type {Fetcher | undefined} */ (env[origin.slice('binding:'.length)]);
   if (!service) throw new Error('no such service binding');
-  // A URL that is passed as text is taken apart and written anew; one that stays in its request keeps its bytes.
-  const forwarded = new Request(request, { headers, redirect: 'manual', signal });
-  return held ? service.fetch(forwarded, { encodeResponseBody: MANUAL }) : service.fetch(forwarded);
+  return held ? service.fetch(kept, { encodeResponseBody }) : service.fetch(kept);
+}
+
+/** @param {string} origin `http(s)://…` */
+function hasPath(origin) {
+  return origin.indexOf('/', 'https://'.length) > 0;
+}
+
+/**
+ * Behind a base path dot segments would lead out of it: they are resolved without it.
+ *
+ * @param {string} target
+ */
+function withoutDots(target) {
+  const root = 'http://x';
+  return new URL(root + target).href.slice(root.length);
 }
 
 /**
@@ -87,9 +111,10 @@ function send(request, origin, env, signal, held) {
  *
  * @param {Response} response
  * @param {string} fields
+ * @param {Request} request
  * @param {((free: boolean) => void) | undefined} over
  */
-function finish(response, fields, over) {
+function finish(response, fields, request, over) {
   if (response.status === 101 || response.webSocket) {
     // Nothing says when a socket closes that nobody here reads from.
     over?.(false);
@@ -97,8 +122,23 @@ function finish(response, fields, over) {
   }
   const answer = over ? deliver(response, over) : new Response(response.body, response);
   stripHopByHop(answer.headers);
-  appendFields(answer.headers, fields);
+  answer.headers.delete(TIER);
+  mergeFields(answer.headers, fields);
+  // Where the origin opens its answer to scripts, it opens ours with it.
+  if (fields && answer.headers.has('access-control-allow-origin') && request.headers.has('origin')) {
+    exposeFields(answer.headers, `${fields}Retry-After: \n`);
+  }
   return answer;
+}
+
+/**
+ * Takes away what only we may say: the origin believes it of us.
+ *
+ * @param {Headers} headers
+ * @param {Request} request whose headers they were
+ */
+function stripOwn(headers, request) {
+  for (const name of request.headers.keys()) if (name.startsWith(OWN)) headers.delete(name);
 }
 
 /** @param {Headers} headers */

@@ -18,8 +18,9 @@ const LONGEST = 1_048_577;
  *
  * @param {unknown} namespace
  * @param {unknown} seconds from one read to the next, 1 to 3600; 30 where it says nothing
+ * @param {() => void} then called after what was read has been handed over
  */
-export function watch(namespace, seconds) {
+export function watch(namespace, seconds, then) {
   const everyMs = 1000 * Math.min(3600, Math.max(1, Number(seconds) || 30));
   let readAt = Number.NEGATIVE_INFINITY;
   return {
@@ -31,7 +32,7 @@ export function watch(namespace, seconds) {
       // A clock that stepped back must not put the next read off for as long.
       if (nowMs - readAt < everyMs && nowMs >= readAt) return undefined;
       readAt = nowMs;
-      return read(/** @type {Namespace} */ (namespace), Math.min(DEADLINE_MS, everyMs / 2));
+      return read(/** @type {Namespace} */ (namespace), Math.min(DEADLINE_MS, everyMs / 2), then);
     },
   };
 }
@@ -41,8 +42,9 @@ export function watch(namespace, seconds) {
  *
  * @param {Namespace} namespace
  * @param {number} deadlineMs
+ * @param {() => void} then
  */
-async function read(namespace, deadlineMs) {
+async function read(namespace, deadlineMs, then) {
   /** @type {string | null | undefined} */
   let text;
   try {
@@ -54,4 +56,5 @@ async function read(namespace, deadlineMs) {
   }
   if (text === undefined) return core.reload_failed('deadline');
   core.reload(text?.slice(0, LONGEST), Date.now());
+  then();
 }

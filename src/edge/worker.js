@@ -2,9 +2,10 @@
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
 import { pointsTo } from './analytics.js';
-import { core, restart } from './core.js';
-import { appendFields } from './fields.js';
+import { core, life } from './core.js';
+import { appendFields, exposeFields } from './fields.js';
 import { hold } from './hold.js';
+import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
@@ -19,12 +20,20 @@ import { ask } from './store.js';
 
 /** @type {Record<string, unknown> | undefined} The bindings that the core is configured for. */
 let configured;
+/** The life of the core that is. */
+let configuredLife = life;
 /** @type {Store | undefined} */
 let store;
 /** @type {ReturnType<typeof watch> | undefined} Where POLICY_KV is bound. */
 let policyKv;
 /** @type {((points: string) => void) | undefined} Writes data points, where Analytics Engine is bound. */
 let analytics;
+/** @type {string | undefined} What tokens are verified by, in the policy in force. */
+let tokenRules;
+/** @type {import('./jwt.js').Verify} */
+let verify;
+/** Whether the policy lets scripts of other origins read answers of ours. */
+let opensAnswers = false;
 
 export default {
   /**
@@ -35,9 +44,7 @@ export default {
    */
   async fetch(request, env, ctx) {
     try {
-      if (configured !== env) configure(env);
-      const step = core.receive(request, request.method, request.url, Date.now(), Math.random());
-      const response = await follow(step, request, env, ctx);
+      const response = await follow(receive(request, env), request, env, ctx);
       const reading = policyKv?.due(Date.now());
       if (reading) ctx.waitUntil(reading.catch(fault));
       return response;
@@ -46,6 +53,16 @@ export default {
     }
   },
 };
+
+/**
+ * @param {Request} request
+ * @param {Record<string, unknown>} env
+ * @returns {string} the first step
+ */
+function receive(request, env) {
+  ready(env);
+  return core.receive(request, request.method, request.url, Date.now(), Math.random());
+}
 
 /**
  * Follows the core's steps to an answer.
@@ -57,6 +74,24 @@ export default {
  * @returns {Promise<Response>}
  */
 async function follow(step, request, env, ctx) {
+  // Tickets are good in the life that drew them.
+  let began = life;
+  let again = false;
+  // A body can be read once, also by a request that is handed in again.
+  /** @type {Promise<string | undefined> | undefined} */
+  let text;
+  const bodyText = async (/** @type {string} */ longest) => {
+    text ??= boundedText(request, Number(longest));
+    const body = await text;
+    revive();
+    return body;
+  };
+  const revive = () => {
+    ready(env);
+    began = life;
+  };
+  /** @type {string | undefined} What the decision API is asked. */
+  let question;
   for (;;) {
     if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
@@ -72,35 +107,45 @@ async function follow(step, request, env, ctx) {
         if (kind === 'take') ctx.waitUntil(asking);
         const reply = await asking;
         const { status, retryAfter } = reply;
-        step = core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random());
+        step =
+          began === life
+            ? core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random())
+            : 'again';
         break;
       }
       case 'location': {
         const [ticket, binding, timeout, ...keys] = rest.split('\n');
         const answers = await askLocation(env[binding], keys, Number(timeout));
-        step = core.conclude_location(Number(ticket), answers, Date.now());
+        step = began === life ? core.conclude_location(Number(ticket), answers, Date.now()) : 'again';
         break;
       }
       case 'forward': {
         const [origin, behind] = cut(rest);
         const [timeout, more] = cut(behind);
         const [held, fields] = cut(more);
-        const over = held === '' ? undefined : hold(ctx, held, settle);
+        const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
         const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
-        return result instanceof Response ? result : answer(core.origin_failed(result), request.method, fields);
+        return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'body':
-        step = core.check(await boundedText(request, Number(rest)), Date.now(), Math.random());
+        question = await bodyText(rest);
+        step = core.check(question, Date.now(), Math.random());
+        break;
+      case 'again':
+        if (again) return problem(503, 'Interrupted', 'the gateway was restarted; try again');
+        again = true;
+        step = receive(request, env);
+        began = life;
         break;
       case 'admin-body': {
-        const body = await boundedText(request, Number(rest));
+        const body = await bodyText(rest);
         step = core.admin_body(request, request.method, request.url, body, Date.now());
         break;
       }
       case 'page':
         return page(request.method);
       case 'slots': {
-        const body = await boundedText(request, Number(rest));
+        const body = await bodyText(rest);
         step = core.slots(request.method, request.url, body, Date.now(), Math.random());
         break;
       }
@@ -110,11 +155,21 @@ async function follow(step, request, env, ctx) {
       case 'wait': {
         const [ms, note] = cut(rest);
         await scheduler.wait(Number(ms));
+        revive();
         step = core.slot_again(note, Date.now(), Math.random());
         break;
       }
+      case 'verify': {
+        const payload = await verify(rest);
+        revive();
+        step =
+          question === undefined
+            ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
+            : core.check_verified(question, payload, Date.now(), Math.random());
+        break;
+      }
       default:
-        return answer(step, request.method, '');
+        return answer(step, request, '');
     }
   }
 }
@@ -131,7 +186,9 @@ async function slotCall(call) {
   const [delay, body] = cut(more);
   if (delay !== '0') await scheduler.wait(Number(delay));
   const { url, headers } = /** @type {Store} */ (store);
+  const began = life;
   const { status, body: reply, retryAfter } = await ask(url, headers, body, Number(timeout));
+  if (began !== life) return 'again';
   return core.conclude_slot(Number(ticket), status, reply, retryAfter, Date.now(), Math.random());
 }
 
@@ -139,10 +196,12 @@ async function slotCall(call) {
  * Renews or frees a slot beside the request. Nobody is there to be told of a fault.
  *
  * @param {() => string} begin
+ * @param {Record<string, unknown>} env
  * @returns {Promise<string>} the kind of the last step
  */
-async function settle(begin) {
+async function settle(begin, env) {
   try {
+    ready(env);
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
       if (kind !== 'slot') return kind;
@@ -156,16 +215,20 @@ async function settle(begin) {
 
 /**
  * @param {string} step `answer LF status LF (name: value LF)* LF body`
- * @param {string} method
+ * @param {Request} request
  * @param {string} fields to append, a line each
  */
-function answer(step, method, fields) {
+function answer(step, request, fields) {
   const [status, rest] = cut(cut(step)[1]);
   const end = rest.startsWith('\n') ? 0 : rest.indexOf('\n\n') + 1;
   const headers = new Headers();
-  appendFields(headers, rest.slice(0, end));
-  appendFields(headers, fields);
-  return new Response(method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
+  const lines = rest.slice(0, end) + fields;
+  appendFields(headers, lines);
+  if (opensAnswers) {
+    appendFields(headers, core.cors(request.headers.get('origin') ?? undefined) ?? '');
+    if (headers.has('access-control-allow-origin')) exposeFields(headers, lines);
+  }
+  return new Response(request.method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
 }
 
 /**
@@ -198,6 +261,11 @@ async function boundedText(request, longest) {
 }
 
 /** @param {Record<string, unknown>} env */
+function ready(env) {
+  if (configured !== env || configuredLife !== life) configure(env);
+}
+
+/** @param {Record<string, unknown>} env */
 function configure(env) {
   const url = textOf(env.UPSTASH_REDIS_REST_URL)?.trim();
   const token = textOf(env.UPSTASH_REDIS_REST_TOKEN);
@@ -223,8 +291,20 @@ function configure(env) {
       texts,
     }),
   );
-  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS) : undefined;
+  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readRules(env)) : undefined;
+  tokenRules = undefined;
+  readRules(env);
   configured = env;
+  configuredLife = life;
+}
+
+/** Asks what of the policy in force this side does. @param {Record<string, unknown>} env */
+function readRules(env) {
+  opensAnswers = core.cors(undefined) !== undefined;
+  const rules = core.token_rules();
+  // Keys that were fetched are kept for as long as the rules stay as they are.
+  if (verify === undefined || rules !== tokenRules) verify = verifierOf(rules, env);
+  tokenRules = rules;
 }
 
 /** @param {unknown} value */
@@ -233,24 +313,23 @@ function textOf(value) {
 }
 
 /**
- * A fault of our own: the core is started anew, so that the next request is served, and this one is answered.
+ * A fault of our own. The core has been started anew, so the next request is served; this one is answered.
  *
  * @param {unknown} error
  */
 function fault(error) {
   console.error(JSON.stringify({ event: 'fault', said: String(error) }));
-  if (error instanceof WebAssembly.RuntimeError) {
-    restart();
-    configured = undefined;
-  }
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title: 'Internal error',
-    status: 500,
-    detail: 'a fault in the gateway',
-  });
-  return new Response(body, {
-    status: 500,
+  return problem(500, 'Internal error', 'a fault in the gateway');
+}
+
+/**
+ * @param {number} status
+ * @param {string} title
+ * @param {string} detail
+ */
+function problem(status, title, detail) {
+  return new Response(JSON.stringify({ type: 'about:blank', title, status, detail }), {
+    status,
     headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store' },
   });
 }

@@ -12,7 +12,7 @@ use crate::limit::{Verdict, Wait};
 use crate::policy::KeyPart;
 use crate::policy::address::Network;
 use crate::store::Ask;
-use crate::subject::{Attributes, Digester, Who, identify};
+use crate::subject::{Attributes, Digester, Who, identify, is_too_long};
 
 /// What a request's limits come to before any count is looked at.
 #[derive(Debug, Default)]
@@ -71,8 +71,12 @@ pub fn admit(
             continue;
         };
         if admission.repeat.is_none()
-            && let Some(key) = prepared.limit.idempotency.as_ref().and_then(|part| attributes.value(part))
+            && let Some(part) = &prepared.limit.idempotency
+            && let Some(key) = attributes.value(part)
         {
+            if is_too_long(part, &key) {
+                return Err(problem::too_long(part));
+            }
             let mut id = digester.start();
             [prepared.limit.name.as_str(), &subject, &key].into_iter().for_each(|text| id.text(text));
             admission.repeat = Some(Repeat { id: id.finish(), window_ms: prepared.limit.window_ms });
@@ -117,9 +121,11 @@ fn subject(
         }
         Who::Skipped => Ok(None),
         Who::Missing(part) => {
-            let detail = format!("limit {} counts by {part}, and the request has none", prepared.limit.name);
+            let name = &prepared.limit.name;
+            let detail = format!("limit {name} counts by {part}, and the request has none that can be read");
             Err(problem::plain(400, "Missing key", &detail))
         }
+        Who::TooLong(part) => Err(problem::too_long(&part)),
     }
 }
 

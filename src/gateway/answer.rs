@@ -19,6 +19,8 @@ pub enum Step {
     AdminBody(u64),
     /// Answer with the status page.
     Page,
+    /// Verify this token, and bring its claims, or that it has none to believe.
+    Verify(String),
     /// Ask a rate limiting binding of the platform's, and bring its answers with the ticket.
     Location(Location),
     /// Read the body of a call to the slots API, at most this many bytes, and bring it with method and URL.
@@ -29,6 +31,8 @@ pub enum Step {
     Wait(u64, String),
     /// Nothing more is to be done about a slot, and what became of it: `kept`, `lost` or `freed`.
     Done(&'static str),
+    /// Hand the request in once more, if this was its first time: what was known of it is gone.
+    Again,
 }
 
 /// An answer of ours.
@@ -86,8 +90,8 @@ impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
-    /// `admin-body` or `slots`, `location LF ticket LF binding LF timeout LF key (LF key)*`, `wait LF ms LF note`, and what
-    /// is done as one word.
+    /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
+    /// `wait LF ms LF note`, `again`, and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -125,8 +129,16 @@ impl Step {
             Self::Slots(bytes) => write!(text, "slots\n{bytes}"),
             Self::Wait(ms, note) => write!(text, "wait\n{ms}\n{note}"),
             Self::Done(what) => write!(text, "{what}"),
+            Self::Verify(token) => write!(text, "verify\n{token}"),
+            Self::Again => write!(text, "again"),
         };
         text
+    }
+}
+
+impl From<Answer> for Step {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
     }
 }
 

@@ -182,8 +182,8 @@ impl Gateway {
     /// Reads the store's reply to a call. `random` is in [0, 1).
     pub fn conclude(&mut self, ticket: u32, reply: Reply<'_>, now_ms: u64, random: f64) -> Step {
         let Some(pending) = self.inflight.take(ticket) else {
-            // The memory that knew this ticket is gone; the request may have been charged or not.
-            return Step::Answer(problem::interrupted());
+            // The request may have been charged or not.
+            return Step::Again;
         };
         self.under(pending.rules.clone(), |gateway| gateway.read(pending, reply, now_ms, random))
     }
@@ -219,7 +219,7 @@ impl Gateway {
     /// refused, anything else no answer.
     pub fn conclude_location(&mut self, ticket: u32, answers: &str, now_ms: u64) -> Step {
         let Some(Located { asks, rules, purpose }) = self.located.take(ticket) else {
-            return Step::Answer(problem::interrupted());
+            return Step::Again;
         };
         self.under(rules, |gateway| gateway.read_location(&asks, purpose, answers, now_ms))
     }

@@ -11,11 +11,12 @@ use super::asking::Purpose;
 use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
+use super::readings::{self, Reading};
 use super::{Gateway, OWN, Request, problem, settle, slots_api};
 use crate::policy::path;
 use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{HttpRequest, Platform};
+use crate::subject::{Claims, HttpRequest, Platform};
 
 /// Longest body of a call to the API, in bytes.
 const LONGEST_BODY: u64 = 65_536;
@@ -130,8 +131,13 @@ impl Gateway {
             let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
             return Step::Answer(problem::plain(413, "Body too large", &detail));
         };
-        match self.admission(body) {
-            Err(answer) => Step::Answer(answer),
+        self.checked(body, None, now_ms, random)
+    }
+
+    /// `claims` is `None` as long as no token was looked for.
+    pub(super) fn checked(&mut self, body: &str, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+        match self.admission(body, claims) {
+            Err(step) => step,
             Ok(mut admission) => {
                 look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
@@ -140,7 +146,7 @@ impl Gateway {
         }
     }
 
-    fn admission(&self, body: &str) -> Result<admit::Admission, Answer> {
+    fn admission(&self, body: &str, claims: Option<&Claims>) -> Result<admit::Admission, Step> {
         let question: Question = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
         let costs = match &question.cost {
             None => CostSource::Rules,
@@ -149,9 +155,9 @@ impl Gateway {
             ),
         };
         match (&question.limits, &question.url) {
-            (Some(names), None) => self.by_subject(names, &question.subject, costs),
-            (None, Some(url)) => self.by_request(&question, url, costs),
-            _ => Err(bad("say either limits and subject, or method, url and headers")),
+            (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
+            (None, Some(url)) => self.by_request(&question, url, costs, claims),
+            _ => Err(bad("say either limits and subject, or method, url and headers").into()),
         }
     }
 
@@ -181,27 +187,40 @@ impl Gateway {
         question: &Question,
         url: &str,
         costs: CostSource,
-    ) -> Result<admit::Admission, Answer> {
+        claims: Option<&Claims>,
+    ) -> Result<admit::Admission, Step> {
         let parts = split_url(url);
         let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let Some(matched) = self.rules.policy.router.match_route(method, &host, &path) else {
+        let other = path::other_reading(parts.path, &path);
+        let taken = readings::taken(&self.rules.policy.router, method, &host, &path, other.as_deref());
+        let Some((first, second)) = taken else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
-        let attributes = HttpRequest {
+        let chosen = first.matched.route.limits.as_slice();
+        let more = second.as_ref().map(|second| second.matched.route.limits.as_slice());
+        if claims.is_none()
+            && let Some(token) = self.unverified(chosen, more, &platform)
+        {
+            return Err(Step::Verify(token));
+        }
+        let described = |Reading { path, matched }| HttpRequest {
             method,
-            path: path.as_ref().into(),
-            host,
+            path: path.into(),
+            host: host.clone(),
             query: parts.query,
             route: &matched.route.name,
             params: matched.params,
             platform: &platform,
             client_ip: &self.rules.policy.gateway.client_ip,
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+            claims,
         };
-        admit::admit(&self.rules.limits, &matched.route.limits, &attributes, costs, &self.digester)
+        let (first, second) = (described(first), second.map(described));
+        let second = more.zip(second.as_ref());
+        Ok(readings::admit_both(&self.rules.limits, (chosen, &first), second, costs, &self.digester)?)
     }
 }
 

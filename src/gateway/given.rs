@@ -37,9 +37,10 @@ impl Given {
     pub fn set(&mut self, part: KeyPart, value: &str, ipv6_prefix: u8) -> Result<(), String> {
         let value = match part {
             KeyPart::Ip => {
-                let found = address::parse(value).ok_or("ip must be one IPv4 or IPv6 address")?;
+                let (found, counted) =
+                    address::named(value, ipv6_prefix).ok_or("ip must be one IPv4 or IPv6 address")?;
                 self.address = Some(found);
-                address::subject(found, ipv6_prefix)
+                counted
             }
             KeyPart::Host => canonical_host(value).into_owned(),
             KeyPart::Path => path::canonical(value).into_owned(),

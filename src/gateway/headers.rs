@@ -5,7 +5,12 @@ use std::fmt::Write as _;
 use super::outcome::{Line, Outcome};
 use super::prepared::Prepared;
 use super::problem::seconds;
+use crate::limit::Wait;
 use crate::policy::HeaderDialect;
+
+/// Largest integer of a structured field (RFC 9651 section 3.3.1): fifteen digits. No policy reaches it, but a store's
+/// reply could.
+const LARGEST: u64 = 999_999_999_999_999;
 
 /// The headers that an answer to a limited request carries. `now_ms` is for those that speak of a date.
 pub fn of(
@@ -40,11 +45,10 @@ fn draft_10(headers: &mut Vec<(&'static str, String)>, outcome: &Outcome, limits
     for line in outcome.tightest_first() {
         policy(&mut policies, limits, (line.limit, line.verdict.limit, line.window_ms));
         item(&mut state, limits, line.limit);
-        let verdict = &line.verdict;
         // Writing to a String cannot fail.
-        let _ = write!(state, ";r={}", verdict.remaining);
+        let _ = write!(state, ";r={}", line.verdict.remaining.min(LARGEST));
         if !refused || (line.refuses() && outcome.retry_after_ms.is_some()) {
-            let _ = write!(state, ";t={}", verdict.reset_ms.div_ceil(1000));
+            let _ = write!(state, ";t={}", until_ms(line).div_ceil(1000).min(LARGEST));
         }
     }
     for &silent in &outcome.silent {
@@ -58,11 +62,20 @@ fn draft_10(headers: &mut Vec<(&'static str, String)>, outcome: &Outcome, limits
     }
 }
 
+/// Until when a limit's numbers hold, from now on in milliseconds: of one that refuses, until the request passes, which
+/// is what `Retry-After` goes by.
+fn until_ms(line: &Line) -> u64 {
+    match line.verdict.wait {
+        Wait::Ms(ms) if line.refuses() => ms,
+        _ => line.verdict.reset_ms,
+    }
+}
+
 /// Appends a limit's member of `RateLimit-Policy`: index, units per window, window in milliseconds. A window under a
 /// second has no `w`, which counts whole seconds; a concurrency limit has none, and another unit than requests.
 fn policy(list: &mut String, limits: &[Prepared], (limit, quota, window_ms): (usize, u64, u64)) {
     item(list, limits, limit);
-    let _ = write!(list, ";q={quota}");
+    let _ = write!(list, ";q={}", quota.min(LARGEST));
     if limits.get(limit).is_some_and(Prepared::is_concurrency) {
         list.push_str(";qu=\"concurrent-requests\"");
     } else if window_ms >= 1000 {
@@ -84,13 +97,13 @@ fn draft_03(headers: &mut Vec<(&'static str, String)>, tightest: &Line) {
     let verdict = &tightest.verdict;
     headers.push(("RateLimit-Limit", verdict.limit.to_string()));
     headers.push(("RateLimit-Remaining", verdict.remaining.to_string()));
-    headers.push(("RateLimit-Reset", verdict.reset_ms.div_ceil(1000).to_string()));
+    headers.push(("RateLimit-Reset", until_ms(tightest).div_ceil(1000).to_string()));
 }
 
 fn x_rate_limit(headers: &mut Vec<(&'static str, String)>, tightest: &Line, now_ms: u64) {
     let verdict = &tightest.verdict;
     headers.push(("X-RateLimit-Limit", verdict.limit.to_string()));
     headers.push(("X-RateLimit-Remaining", verdict.remaining.to_string()));
-    let reset = now_ms.saturating_add(verdict.reset_ms);
+    let reset = now_ms.saturating_add(until_ms(tightest));
     headers.push(("X-RateLimit-Reset", seconds(reset).to_string()));
 }

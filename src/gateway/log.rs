@@ -88,6 +88,18 @@ pub fn no_token() -> String {
         .to_string()
 }
 
+/// Tokens are verified by a secret that is not set.
+pub fn no_secret(name: &str) -> String {
+    let detail = format!("{name} is not set: no token is believed");
+    json!({ "event": "no-jwt-secret", "detail": detail }).to_string()
+}
+
+/// Tokens are verified by a secret that can be guessed.
+pub fn short_secret(name: &str, shortest: usize) -> String {
+    let detail = format!("{name} has fewer than {shortest} bytes: whoever guesses it signs as anybody");
+    json!({ "event": "short-jwt-secret", "detail": detail }).to_string()
+}
+
 /// The policy in force is wrong.
 pub fn bad_policy(errors: &[PolicyError]) -> String {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();

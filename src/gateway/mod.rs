@@ -9,7 +9,9 @@ pub mod admit;
 pub mod analytics;
 pub mod answer;
 pub mod asking;
+pub mod bounds;
 pub mod check_api;
+pub mod cors;
 pub mod cost;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
@@ -23,6 +25,7 @@ pub mod metrics;
 pub mod outcome;
 pub mod prepared;
 pub mod problem;
+mod readings;
 pub mod recent;
 mod record;
 pub mod reload;
@@ -33,8 +36,10 @@ pub mod settings;
 pub mod settle;
 pub mod slot;
 mod slot_calls;
+mod slot_wait;
 mod slots_api;
 pub mod subject_path;
+pub mod verify;
 
 use std::rc::Rc;
 
@@ -49,6 +54,7 @@ use asking::{Located, Pending, Purpose};
 use health::Health;
 use metrics::Metrics;
 use outcome::Outcome;
+use readings::Reading;
 use recent::Recent;
 use reload::Reload;
 use rules::{Rules, origin_text};
@@ -57,12 +63,12 @@ use secret::Secret;
 use slot_calls::SlotCalls;
 
 use crate::local::{Refusals, Table};
-use crate::policy::{PolicyError, Unmatched, path};
+use crate::policy::{PolicyError, Route, Unmatched, path};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight};
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Digester, HttpRequest, Platform};
+use crate::subject::{Claims, Digester, HttpRequest, Platform};
 
 /// Paths of our own begin with this.
 const OWN: &str = "/.sluicegate/";
@@ -153,6 +159,8 @@ impl Gateway {
         } else if !bindings.has_token {
             gateway.log.push(log::no_token());
         }
+        let jwt = gateway.rules.policy.jwt.as_ref();
+        gateway.log.extend(verify::secret_wanting(jwt, &bindings.texts));
         gateway
     }
 
@@ -169,6 +177,14 @@ impl Gateway {
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
         self.metrics.request(now_ms, random);
+        self.walk(request, None, now_ms, random)
+    }
+
+    /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for.
+    fn walk(&mut self, request: &Request<'_>, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+        if let Some(answer) = bounds::refused(request.url) {
+            return Step::Answer(answer);
+        }
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
         // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
@@ -180,27 +196,41 @@ impl Gateway {
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let Some(matched) = self.rules.policy.router.match_route(request.method, &host, &canonical) else {
+        let other = path::other_reading(url.path, &canonical);
+        let router = &self.rules.policy.router;
+        let Some((first, second)) =
+            readings::taken(router, request.method, &host, &canonical, other.as_deref())
+        else {
             return self.unmatched();
         };
-        let (index, route) = (matched.index, matched.route);
+        let (index, route) = (first.matched.index, first.matched.route);
+        let also = second.as_ref().map(|second| second.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if route.limits.is_empty() || is_free_preflight(request, &route.methods) {
+        if [Some(route), also].into_iter().flatten().all(|route| is_free(request, route)) {
             return self.forward(origin, String::new(), Vec::new());
         }
-        let attributes = HttpRequest {
+        let more = also.map(|route| route.limits.as_slice());
+        if claims.is_none()
+            && let Some(token) = self.unverified(&route.limits, more, request.platform)
+        {
+            return Step::Verify(token);
+        }
+        let described = |Reading { path, matched }| HttpRequest {
             method: request.method,
-            host,
-            path: canonical.as_ref().into(),
+            host: host.clone(),
+            path: path.into(),
             query: url.query,
-            route: &route.name,
+            route: &matched.route.name,
             params: matched.params,
             platform: request.platform,
             client_ip: &self.rules.policy.gateway.client_ip,
             ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+            claims,
         };
-        match admit::admit(&self.rules.limits, &route.limits, &attributes, CostSource::Rules, &self.digester)
-        {
+        let (first, second) = (described(first), second.map(described));
+        let also = more.zip(second.as_ref());
+        let first = (route.limits.as_slice(), &first);
+        match readings::admit_both(&self.rules.limits, first, also, CostSource::Rules, &self.digester) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
                 let told = [request.method, url.path, url.query];
@@ -209,6 +239,11 @@ impl Gateway {
                 self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
             }
         }
+    }
+
+    /// The fields that let a script at this `Origin` read an answer of ours; `None` where the policy lets none.
+    pub fn cors(&self, origin: Option<&str>) -> Option<String> {
+        self.rules.policy.gateway.cors.fields(origin)
     }
 
     fn unmatched(&mut self) -> Step {
@@ -255,9 +290,14 @@ fn went_through_us(via: &str) -> bool {
     via.split(',').any(|hop| hop.split_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(VIA)))
 }
 
-/// A CORS preflight (Fetch standard, section 3.3.2) is free unless the route names OPTIONS.
-fn is_free_preflight(request: &Request<'_>, methods: &[String]) -> bool {
-    request.method == "OPTIONS"
-        && !methods.iter().any(|method| method == "OPTIONS")
-        && request.platform.header("access-control-request-method").is_some()
+/// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
+/// OPTIONS.
+fn is_free(request: &Request<'_>, route: &Route) -> bool {
+    let preflight = || {
+        request.method == "OPTIONS"
+            && !route.methods.iter().any(|method| method == "OPTIONS")
+            && request.platform.header("origin").is_some()
+            && request.platform.header("access-control-request-method").is_some()
+    };
+    route.limits.is_empty() || preflight()
 }

@@ -27,6 +27,8 @@ pub struct Prepared {
     pub counted_at: usize,
     /// Attributes whose value exempts, with the value.
     pub exempt: Vec<(KeyPart, Secret)>,
+    /// Whether a claim of a token has a say in it.
+    pub uses_token: bool,
 }
 
 impl Prepared {
@@ -101,6 +103,7 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         override_stem: key::override_stem(&store.prefix, store.cluster, &limit.name),
         counted_at: 0,
         exempt: exempt.collect(),
+        uses_token: limit.uses_token(),
         limit: limit.clone(),
     }
 }

@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::answer::Answer;
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
-use crate::policy::duration;
+use crate::policy::{KeyPart, duration};
+use crate::subject::LONGEST_VALUE;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
@@ -66,6 +67,12 @@ pub fn conflict() -> Answer {
 /// The same refusal where it is for want of a place in the queue.
 pub fn queue_full(refusal: &str) -> String {
     refusal.replacen(" are taken (", " are taken and no more may wait (", 1)
+}
+
+/// The answer to a request whose key cannot be taken whole.
+pub fn too_long(part: &KeyPart) -> Answer {
+    let detail = format!("{part} is longer than {LONGEST_VALUE} bytes");
+    plain(431, "Request header field too large", &detail)
 }
 
 /// Whole seconds, rounded up and at least 1: what `Retry-After` says.
@@ -137,7 +144,7 @@ fn answer(problem: &Problem<'_>) -> Answer {
 pub fn origin_failed(status: u16) -> Answer {
     match status {
         504 => plain(504, "Gateway timeout", "the origin did not answer in time"),
-        _ => plain(502, "Bad gateway", "the origin could not be reached"),
+        _ => plain(502, "Bad gateway", "the origin could not be reached, or did not answer in HTTP"),
     }
 }
 

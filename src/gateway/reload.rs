@@ -295,6 +295,22 @@ impl Isolate {
         }
     }
 
+    /// See [`Gateway::cors`].
+    pub fn cors(&self, origin: Option<&str>) -> Option<String> {
+        match self {
+            Self::Works(gateway) => gateway.cors(origin),
+            Self::Broken(_) => None,
+        }
+    }
+
+    /// See [`Gateway::token_rules`].
+    pub fn token_rules(&self) -> Option<String> {
+        match self {
+            Self::Works(gateway) => gateway.token_rules(),
+            Self::Broken(_) => None,
+        }
+    }
+
     /// See [`Gateway::take_points`].
     pub fn take_points(&mut self) -> String {
         match self {

@@ -20,21 +20,6 @@ pub struct Slot {
     pub fence: u64,
 }
 
-/// A slot that somebody waits for.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Waiter {
-    /// What is waited for; a fence above 0 is that of the slot which was given up before.
-    pub slot: Slot,
-    /// When the waiting began, in milliseconds since the Unix epoch.
-    pub began_ms: u64,
-    /// When it is over.
-    pub until_ms: u64,
-    /// How many waited before it when it last asked.
-    pub ahead: u64,
-    /// Chance, in [0, 1), by which it asks a little sooner: those who began together do not ask together.
-    pub jitter: f64,
-}
-
 impl Gateway {
     /// `LIMIT,SUBJECT,ID,FENCE`: none of the parts holds a comma, a space or a line break.
     pub(super) fn slot_note(&self, slot: &Slot) -> String {
@@ -48,19 +33,6 @@ impl Gateway {
         let limit = *self.rules.by_name.get(parts.next()?)?;
         let (subject, id) = (parts.next()?.into(), parts.next()?.into());
         Some(Slot { limit, subject, id, fence: parts.next()?.parse().ok()? })
-    }
-
-    /// A slot's note, then when the waiting began, when it is over, and how many waited before.
-    pub(super) fn waiter_note(&self, waiter: &Waiter) -> String {
-        let Waiter { slot, began_ms, until_ms, ahead, .. } = waiter;
-        format!("{},{began_ms},{until_ms},{ahead}", self.slot_note(slot))
-    }
-
-    pub(super) fn waiter_of(&self, note: &str) -> Option<Waiter> {
-        let slot = self.slot_of(note)?;
-        let mut numbers = note.split(',').skip(4).map(str::parse);
-        let mut number = || numbers.next()?.ok();
-        Some(Waiter { slot, began_ms: number()?, until_ms: number()?, ahead: number()?, jitter: 0.0 })
     }
 }
 

@@ -203,7 +203,7 @@ impl Gateway {
     fn untold(&mut self, slot: &Slot, caller: Caller, now_ms: u64) -> Step {
         match caller {
             Caller::Request => Step::Done("kept"),
-            Caller::Api(_) => self.unavailable(slot, now_ms),
+            Caller::Api(call) => self.unavailable(slot, call, now_ms),
         }
     }
 

@@ -11,29 +11,16 @@ use serde_json::json;
 use super::answer::{Answer, Step};
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::{Allowance, Prepared};
-use super::slot::{Slot, Waiter};
+use super::slot::Slot;
 use super::slot_calls::Caller;
+use super::slot_wait::{Waiter, waiter};
 use super::{Gateway, log, problem, subject_path};
-use crate::limit::waiting::Patience;
 use crate::limit::{Verdict, Wait};
-use crate::policy::duration;
 use crate::store::slots::{Listed, Operation, Refused, Said, is_id};
 use crate::subject::request::split_url;
 
 /// Paths of the API begin with this, as they are sent.
 const PREFIX: &str = "/.sluicegate/v1/slots/";
-
-/// Longest wait for a slot, in milliseconds.
-const LONGEST_WAIT_MS: u64 = 60_000;
-
-/// Most waiters of one subject.
-const MOST_WAITERS: u64 = 1_000;
-
-/// How often the head of the queue asks, at first, and how often everybody does at least, in milliseconds.
-const ASKS_MS: (u64, u64) = (250, 2_000);
-
-/// The part of the time waited so far after which is asked again: the longer, the less it matters.
-const PATIENT: u64 = 6;
 
 /// Fences are at least this many times the clock's milliseconds, so a lower one is older than this millisecond.
 const FENCES_PER_MS: u64 = 1_024;
@@ -79,13 +66,13 @@ impl Gateway {
 
     /// Asks again for a slot that is waited for. `random` is in [0, 1).
     pub fn slot_again(&mut self, note: &str, now_ms: u64, random: f64) -> Step {
-        let Some(waiter) = self.waiter_of(note) else {
+        let Some(waiter) = self.waiter_of(note, random) else {
             return Step::Answer(problem::interrupted());
         };
         let (slot, operation) = (waiter.slot.clone(), self.taking(Some(&waiter), now_ms));
         let call = match waiter.slot.fence {
-            0 => ApiCall::Take(Some(Waiter { jitter: random, ..waiter })),
-            _ => ApiCall::Resume(Some(Waiter { jitter: random, ..waiter })),
+            0 => ApiCall::Take(Some(waiter)),
+            _ => ApiCall::Resume(Some(waiter)),
         };
         self.ask_about(slot, operation, Caller::Api(call), now_ms)
     }
@@ -131,7 +118,8 @@ impl Gateway {
                     Some(_) => return Err(bad(ID)),
                     None => self.slot_calls.ids.draw(now_ms, random),
                 };
-                let waiter = waiter(slot(&id, 0), parts.query, now_ms, random)?;
+                let waiter =
+                    waiter(slot(&id, 0), parts.query, now_ms, random).map_err(|detail| bad(&detail))?;
                 let operation = self.taking(waiter.as_ref(), now_ms);
                 Ok((slot(&id, 0), operation, ApiCall::Take(waiter)))
             }
@@ -145,7 +133,8 @@ impl Gateway {
             }
             ([_, "resume"], "POST") => {
                 let fence = fence(&body, id)?;
-                let waiter = waiter(slot(id, fence), parts.query, now_ms, random)?;
+                let waiter =
+                    waiter(slot(id, fence), parts.query, now_ms, random).map_err(|detail| bad(&detail))?;
                 let operation = self.taking(waiter.as_ref(), now_ms);
                 Ok((slot(id, fence), operation, ApiCall::Resume(waiter)))
             }
@@ -179,18 +168,6 @@ impl Gateway {
         }
     }
 
-    fn taking(&self, waiter: Option<&Waiter>, now_ms: u64) -> Operation {
-        Operation::Take(waiter.map(|waiter| {
-            Patience {
-                wait_ms: waiter.until_ms.saturating_sub(now_ms),
-                // Twice as long as until it asks next, and as long as an answer may take.
-                patience_ms: (waiter.asks_ms(now_ms).saturating_mul(2))
-                    .saturating_add(self.rules.policy.store.timeout_ms.saturating_mul(2)),
-                most: MOST_WAITERS,
-            }
-        }))
-    }
-
     /// The answer to a call, or the step towards it where it goes on waiting.
     pub(super) fn answer_about(&mut self, slot: &Slot, call: ApiCall, said: Said, now_ms: u64) -> Step {
         let answer = match (call, said) {
@@ -213,7 +190,7 @@ impl Gateway {
             (ApiCall::Take(Some(waiter)) | ApiCall::Resume(Some(waiter)), Said::Refused(refused))
                 if now_ms < waiter.until_ms && refused.wait != Wait::Never =>
             {
-                let waiter = Waiter { ahead: refused.ahead, ..waiter };
+                let waiter = waiter.told(&refused, now_ms);
                 return Step::Wait(waiter.next_ms(now_ms), self.waiter_note(&waiter));
             }
             (_, Said::Refused(refused)) => self.refused(slot, &refused, now_ms),
@@ -237,14 +214,18 @@ impl Gateway {
         Step::Answer(answer)
     }
 
-    /// The API never makes up a slot while the store cannot be asked.
-    pub(super) fn unavailable(&mut self, slot: &Slot, now_ms: u64) -> Step {
-        let wait = Wait::Ms(self.retry_ms(now_ms));
-        let lines = self
-            .rules
-            .limits
-            .get(slot.limit)
-            .map(|prepared| line(slot.limit, prepared, &slot.subject, 0, wait));
+    /// The API never makes up a slot while the store cannot be asked. Who waits goes on waiting.
+    pub(super) fn unavailable(&mut self, slot: &Slot, call: ApiCall, now_ms: u64) -> Step {
+        let retry_ms = self.retry_ms(now_ms);
+        if let ApiCall::Take(Some(waiter)) | ApiCall::Resume(Some(waiter)) = call
+            && now_ms < waiter.until_ms
+        {
+            let left_ms = waiter.until_ms.saturating_sub(now_ms);
+            return Step::Wait(retry_ms.min(left_ms), self.waiter_note(&waiter));
+        }
+        let wait = Wait::Ms(retry_ms);
+        let prepared = self.rules.limits.get(slot.limit);
+        let lines = prepared.map(|prepared| line(slot.limit, prepared, &slot.subject, 0, wait));
         let outcome = Outcome::of(Tier::Closed, lines.into_iter().collect());
         let outcome = Outcome { refused: Some(Reason::StoreUnavailable), ..outcome };
         Step::Answer(problem::refusal(&outcome, &self.rules.limits))
@@ -260,37 +241,6 @@ impl Gateway {
         }
         problem::refusal(&outcome, &self.rules.limits)
     }
-}
-
-impl Waiter {
-    /// How long after it has asked it asks again, in milliseconds.
-    fn asks_ms(&self, now_ms: u64) -> u64 {
-        let (first, last) = ASKS_MS;
-        let by_place = first.saturating_mul(self.ahead.saturating_add(1));
-        let waited = now_ms.saturating_sub(self.began_ms);
-        by_place.max(waited / PATIENT).min(last)
-    }
-
-    /// The same, up to a fifth sooner by chance, and not beyond the end of the wait.
-    fn next_ms(&self, now_ms: u64) -> u64 {
-        let asks_ms = self.asks_ms(now_ms);
-        let sooner = (asks_ms as f64 / 5.0 * self.jitter.clamp(0.0, 1.0)) as u64;
-        asks_ms.saturating_sub(sooner).min(self.until_ms.saturating_sub(now_ms)).max(1)
-    }
-}
-
-/// Who waits, where the query says `wait=5s`. Nobody waits for `wait=0s`.
-fn waiter(slot: Slot, query: &str, now_ms: u64, random: f64) -> Result<Option<Waiter>, Answer> {
-    let Some(text) = query.split('&').find_map(|pair| pair.strip_prefix("wait=")) else { return Ok(None) };
-    let wait_ms =
-        duration::parse(text).map_err(|wrong| bad(&format!("wait: {}; {}", wrong.problem, wrong.cure)))?;
-    if wait_ms > LONGEST_WAIT_MS {
-        return Err(bad(&format!("wait is at most {}", duration::to_text(LONGEST_WAIT_MS))));
-    }
-    let until_ms = now_ms.saturating_add(wait_ms);
-    // Before it has heard of its place it may be the last.
-    let waiter = Waiter { slot, began_ms: now_ms, until_ms, ahead: MOST_WAITERS, jitter: random };
-    Ok((wait_ms > 0).then_some(waiter))
 }
 
 const ID: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";

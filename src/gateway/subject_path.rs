@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::given::Given;
 use crate::policy::{KeyPart, Limit};
-use crate::subject::{Digester, Who, identify};
+use crate::subject::{Digester, LONGEST_VALUE, Who, identify};
 
 /// A part that holds nothing.
 const NOTHING: &str = "-";
@@ -35,6 +35,9 @@ pub fn subject(limit: &Limit, text: &str, ipv6_prefix: u8, digester: &Digester) 
             limit.name,
             pattern(&limit.key)
         )),
+        Who::TooLong(part) => {
+            Err(format!("subject: {part} is longer than {LONGEST_VALUE} bytes; no request could send it"))
+        }
         Who::Missing(part) => Err(format!(
             "limit {} counts by {part} and refuses requests without it, so it cannot be `{NOTHING}`; write {}",
             limit.name,

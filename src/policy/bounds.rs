@@ -42,6 +42,8 @@ pub const BREAKER_MS: (u64, u64) = (10, 600_000);
 pub const BREAKER_CALLS: (u64, u64) = (1, 1_000);
 /// `store.retry.backoff` in milliseconds.
 pub const BACKOFF_MS: (u64, u64) = (0, 10_000);
+/// `jwt.leeway` in milliseconds.
+pub const LEEWAY_MS: (u64, u64) = (0, 300_000);
 /// Greatest cost of one request.
 pub const MAX_COST: u64 = 1_000_000_000;
 /// Most entries of a sliding log: each is an element in Redis, and all of them are read back in an outage.

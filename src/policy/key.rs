@@ -32,6 +32,8 @@ pub enum KeyPart {
     Query(String),
     /// A parameter of the route's path.
     Param(String),
+    /// A claim of a verified token.
+    Jwt(String),
 }
 
 /// The kinds that stand alone, and the kinds that take a name behind a colon.
@@ -45,7 +47,7 @@ const PLAIN: [(&str, KeyPart); 8] = [
     ("country", KeyPart::Country),
     ("asn", KeyPart::Asn),
 ];
-const NAMED: [&str; 4] = ["header", "cookie", "query", "param"];
+const NAMED: [&str; 5] = ["header", "cookie", "query", "param", "jwt"];
 
 impl KeyPart {
     /// Reads `ip`, `header:x-tenant` and so on. Header names come out in lower case.
@@ -88,6 +90,7 @@ impl KeyPart {
             Self::Cookie(name) => ("cookie", name),
             Self::Query(name) => ("query", name),
             Self::Param(name) => ("param", name),
+            Self::Jwt(name) => ("jwt", name),
         }
     }
 
@@ -96,6 +99,7 @@ impl KeyPart {
             "header" => text::header(name).map(Self::Header),
             "cookie" => text::token("cookie name", name).map(Self::Cookie),
             "param" => text::param(name).map(Self::Param),
+            "jwt" => text::claim(name).map(Self::Jwt),
             _ => text::query(name).map(Self::Query),
         }
     }
@@ -127,6 +131,12 @@ mod tests {
         assert_eq!(KeyPart::parse("header:X-Tenant"), Ok(KeyPart::Header("x-tenant".to_owned())));
         assert_eq!(KeyPart::parse("cookie:Sid"), Ok(KeyPart::Cookie("Sid".to_owned())));
         assert_eq!(KeyPart::parse("query:filter[a:b]"), Ok(KeyPart::Query("filter[a:b]".to_owned())));
+        let claim = "jwt:https://example.com/tenant";
+        assert_eq!(KeyPart::parse(claim).unwrap().to_string(), claim);
+        assert!(KeyPart::parse(&format!("jwt:{}", "x".repeat(257))).is_err());
+        for text in ["jwt:a b", "jwt:ä", "jwt:"] {
+            assert!(KeyPart::parse(text).is_err(), "{text}");
+        }
         for text in ["header:a b", "header:a:b", "cookie:a=b", "query:a&b", "query:a%20b", "param:a/b"] {
             assert!(KeyPart::parse(text).is_err(), "{text}");
         }

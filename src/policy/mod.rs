@@ -5,10 +5,13 @@
 
 pub mod address;
 pub mod bounds;
+pub mod cors;
 pub mod document;
 pub mod duration;
 pub mod error;
+pub mod jwt;
 pub mod key;
+pub mod octets;
 pub mod origin;
 pub mod path;
 pub mod pattern;
@@ -19,7 +22,9 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+pub use cors::Cors;
 pub use error::PolicyError;
+pub use jwt::Jwt;
 pub use key::KeyPart;
 pub use routes::{Route, Router};
 
@@ -32,6 +37,8 @@ pub struct Policy {
     pub store: Store,
     /// `[degraded]`.
     pub degraded: Degraded,
+    /// `[jwt]`; there whenever a limit uses a claim.
+    pub jwt: Option<Jwt>,
     /// `[[limits]]` in the order written; routes name them by index.
     pub limits: Vec<Limit>,
     /// `[[routes]]`, matched through a tree.
@@ -57,6 +64,8 @@ pub struct Gateway {
     pub tier_header: bool,
     /// Deadline for the origin's response head in milliseconds; beyond it 504. `None`: the platform's own.
     pub origin_timeout_ms: Option<u64>,
+    /// Whose scripts may read answers of ours.
+    pub cors: Cors,
 }
 
 /// Where admitted requests go.

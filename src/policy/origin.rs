@@ -43,19 +43,19 @@ impl Origin {
 }
 
 /// The colons inside `[::1]` are not the port's.
-fn split_port(authority: &str) -> (&str, Option<&str>) {
+pub(super) fn split_port(authority: &str) -> (&str, Option<&str>) {
     match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (authority, None),
     }
 }
 
-fn is_host(host: &str) -> bool {
+pub(super) fn is_host(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|open| open.strip_suffix(']'));
     inner.map_or_else(|| text::host(host).is_ok(), |v6| v6.parse::<std::net::Ipv6Addr>().is_ok())
 }
 
-fn is_port(digits: &str) -> bool {
+pub(super) fn is_port(digits: &str) -> bool {
     digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse::<u16>().is_ok_and(|port| port > 0)
 }
 

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use super::octets;
+
 /// The canonical path: no spelling of a URL that an origin could take for the same thing dodges a limit.
 ///
-/// Percent-escapes are decoded once (an escape that is none stays; bytes that are not UTF-8 become U+FFFD), `\`
+/// Percent-escapes are decoded once (an escape that is none stays; see [`octets`] for bytes that are no UTF-8), `\`
 /// counts as `/`, and so do `%2F` and `%5C`; slashes are collapsed, `.` and `..` removed (never above the root),
 /// a trailing slash dropped. The usual path has nothing of that and is borrowed as it is.
 ///
@@ -12,6 +14,47 @@ use std::borrow::Cow;
 #[must_use]
 pub fn canonical(raw: &str) -> Cow<'_, str> {
     if is_canonical(raw) { Cow::Borrowed(raw) } else { Cow::Owned(rebuilt(raw)) }
+}
+
+/// The canonical path in the other reading there is of `raw`, where that differs from `canonical`: dot segments are
+/// removed before slashes are collapsed, each `..` taking one segment, an empty one too (URL standard, section 4.4; RFC
+/// 3986 section 5.2.4), and an encoded slash is a character of its segment, `%2F` or `%5C` here.
+///
+/// `canonical` is what [`canonical`] made of `raw`; where it borrowed that, there is one reading.
+#[must_use]
+pub fn other_reading(raw: &str, canonical: &str) -> Option<String> {
+    if std::ptr::eq(raw, canonical) {
+        return None;
+    }
+    let mut kept: Vec<Vec<u8>> = Vec::new();
+    for segment in raw.as_bytes().split(|byte| matches!(byte, b'/' | b'\\')).skip(1) {
+        match decoded(segment).as_slice() {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            text => kept.push(slashes_encoded(text)),
+        }
+    }
+    let mut path = Vec::with_capacity(raw.len());
+    for segment in kept.iter().filter(|segment| !segment.is_empty()) {
+        path.push(b'/');
+        path.extend_from_slice(segment);
+    }
+    if path.is_empty() {
+        path.push(b'/');
+    }
+    Some(String::from_utf8_lossy(&path).into_owned()).filter(|other| other != canonical)
+}
+
+fn slashes_encoded(segment: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(segment.len());
+    for byte in segment {
+        match byte {
+            b'/' => out.extend_from_slice(b"%2F"),
+            b'\\' => out.extend_from_slice(b"%5C"),
+            other => out.push(*other),
+        }
+    }
+    out
 }
 
 fn is_canonical(raw: &str) -> bool {
@@ -26,6 +69,8 @@ fn is_canonical(raw: &str) -> bool {
     for byte in rest.bytes() {
         segment = match (byte, segment) {
             (b'%' | b'\\', _) => return false,
+            // Perhaps U+FFFD, which has a spelling of its own.
+            (0xEF, _) => return false,
             (b'/', Segment::Text) => Segment::Empty,
             (b'/', _) => return false,
             (b'.', Segment::Empty) => Segment::Dot,
@@ -63,7 +108,7 @@ fn rebuilt(raw: &str) -> String {
     if path.is_empty() {
         path.push(b'/');
     }
-    String::from_utf8_lossy(&path).into_owned()
+    octets::to_text(path)
 }
 
 fn decoded(raw: &[u8]) -> Vec<u8> {
@@ -124,11 +169,40 @@ mod tests {
             ("/%zz", "/%zz"),
             ("/%%61", "/%a"),
             ("/caf%C3%A9", "/café"),
-            ("/%FF", "/\u{fffd}"),
+            ("/%FF", "/\u{fffd}FF"),
+            ("/\u{fffd}", "/\u{fffd}EF\u{fffd}BF\u{fffd}BD"),
+            ("/%EF%BF%BD", "/\u{fffd}EF\u{fffd}BF\u{fffd}BD"),
+            ("/\u{ff01}", "/\u{ff01}"),
             ("/a%00", "/a\0"),
         ];
         for (raw, expected) in rows {
             assert_eq!(canonical(raw), expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn readings() {
+        let rows = [
+            ("/a//../b", Some("/a/b")),
+            ("/a/x//..//../b", Some("/a/x/b")),
+            ("/a//%2e%2E/b", Some("/a/b")),
+            ("/a/\\/../b", Some("/a/b")),
+            ("/v1/a%2Fb/chat", Some("/v1/a%2Fb/chat")),
+            ("/v1/a%5cb", Some("/v1/a%5Cb")),
+            ("/hello%2f", Some("/hello%2F")),
+            ("/a%2F..%2Fb", Some("/a%2F..%2Fb")),
+            ("/a%2F../b", Some("/a%2F../b")),
+            ("/a", None),
+            ("/a//b", None),
+            ("//../a", None),
+            ("/a/../b", None),
+            ("/a/.//b/", None),
+            ("/%68i/%2e%2e", None),
+            ("/a/..", None),
+            ("/a\\b", None),
+        ];
+        for (raw, expected) in rows {
+            assert_eq!(other_reading(raw, &canonical(raw)).as_deref(), expected, "{raw}");
         }
     }
 }

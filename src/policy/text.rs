@@ -6,6 +6,8 @@ use super::error::Wrong;
 pub const MAX_NAME: usize = 64;
 /// Most characters of `store.prefix`.
 pub const MAX_PREFIX: usize = 32;
+/// Most characters of a claim's name.
+pub const MAX_CLAIM: usize = 256;
 
 /// A limit's or route's name, or the key prefix: printable ASCII that needs no quoting where it will stand.
 ///
@@ -87,6 +89,17 @@ pub(super) fn query(text: &str) -> Result<String, Wrong> {
     Err(Wrong::new(
         format!("\"{}\" is not a query parameter name", text.escape_default()),
         "write a query parameter name of printable ASCII without space and & = # + %",
+    ))
+}
+
+/// The name of a token's claim. Names may be URLs (RFC 7519 section 4.2), so colons, slashes and dots belong to them.
+pub(super) fn claim(text: &str) -> Result<String, Wrong> {
+    if !text.is_empty() && text.len() <= MAX_CLAIM && text.chars().all(|c| c.is_ascii_graphic()) {
+        return Ok(text.to_owned());
+    }
+    Err(Wrong::new(
+        format!("\"{}\" is not the name of a claim", text.escape_default()),
+        format!("write a claim name of 1 to {MAX_CLAIM} printable ASCII characters without space"),
     ))
 }
 

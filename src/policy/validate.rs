@@ -3,6 +3,7 @@
 mod exempt;
 mod fields;
 mod gateway;
+mod jwt;
 mod lease;
 mod limits;
 mod quota;
@@ -15,18 +16,19 @@ use super::{Exempt, OnMissingKey, OnStoreError, Policy, bounds};
 use fields::{Field, Report, Table};
 
 /// Fields of the whole document.
-const TOP: &[&str] = &["version", "gateway", "store", "degraded", "defaults", "limits", "routes"];
+const TOP: &[&str] = &["version", "gateway", "store", "degraded", "jwt", "defaults", "limits", "routes"];
 /// Fields of `[defaults]`.
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 11] = [
+pub const KNOWN: [(&str, &[&str]); 12] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
     ("store", store::STORE),
     ("store.breaker", store::BREAKER),
     ("store.retry", store::RETRY),
     ("degraded", store::DEGRADED),
+    ("jwt", jwt::JWT),
     ("defaults", DEFAULTS),
     ("limit", limits::LIMIT),
     ("cost", limits::COST),
@@ -54,6 +56,7 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
     let gateway = gateway::gateway(&top.section("gateway", gateway::GATEWAY));
     let store = store::store(&top.section("store", store::STORE));
     let degraded = store::degraded(&top.section("degraded", store::DEGRADED));
+    let jwt = jwt::jwt(&top);
     let defaults = defaults(&top.section("defaults", DEFAULTS));
     let least_lease_ms = store.as_ref().map(|store| {
         // Without a budget nothing is retried, and nobody waits for a retry.
@@ -67,6 +70,7 @@ fn read(root: Field<'_>, digest: String) -> Option<Policy> {
         gateway: gateway?,
         store: store?,
         degraded: degraded?,
+        jwt: jwt?,
         limits: limits?,
         router: router?,
         digest,

@@ -4,12 +4,14 @@
 //! all of them, so its length is bounded and no value can be made to equal another's. An address stands as it is.
 
 pub mod address;
+pub mod claims;
 pub mod digest;
 pub mod request;
 
 use std::borrow::Cow;
 use std::net::IpAddr;
 
+pub use claims::Claims;
 pub use digest::Digester;
 pub use request::{HttpRequest, Platform};
 
@@ -18,10 +20,14 @@ use crate::policy::{KeyPart, OnMissingKey};
 /// Subject of `global`, and of requests that share for lack of a part.
 pub const NOBODY: &str = "-";
 
+/// Most bytes that a key takes of a header or a cookie. A longer one is refused, not cut: what is cut reads like the
+/// key of somebody else. What stands in a URL is bounded with it.
+pub const LONGEST_VALUE: usize = 8_192;
+
 /// Attributes of a request by key part.
 pub trait Attributes {
     /// The value of one part as the client would have sent it, canonical for `ip`, `host` and `path`; `None` where
-    /// the request has none or an empty one.
+    /// the request has none, an empty one, or one that cannot be read.
     fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>>;
     /// The client's address, whole.
     fn address(&self) -> Option<IpAddr>;
@@ -38,6 +44,8 @@ pub enum Who {
     Skipped,
     /// The request lacks this part and the limit denies such requests.
     Missing(KeyPart),
+    /// This part is longer than [`LONGEST_VALUE`].
+    TooLong(KeyPart),
 }
 
 /// Who a request is by the given key parts.
@@ -68,9 +76,17 @@ pub fn identify(
         {
             return verdict;
         }
+        if value.as_ref().is_some_and(|value| is_too_long(part, value)) {
+            return Who::TooLong(part.clone());
+        }
         digest.part(part, value.as_deref());
     }
     Who::Subject(digest.finish())
+}
+
+/// Whether a value is longer than a key takes.
+pub fn is_too_long(part: &KeyPart, value: &str) -> bool {
+    value.len() > LONGEST_VALUE && matches!(part, KeyPart::Header(_) | KeyPart::Cookie(_))
 }
 
 /// What a missing part leads to; `None` where it is counted with the others that lack it.
@@ -114,12 +130,20 @@ mod tests {
 
     #[test]
     fn digests_are_bounded_and_never_show_the_value() {
-        let Who::Subject(subject) = who(&[header("x")], &[("x", &"secret".repeat(2000))], OnMissingKey::Deny)
-        else {
+        let longest = "x".repeat(LONGEST_VALUE);
+        let Who::Subject(subject) = who(&[header("x")], &[("x", &longest)], OnMissingKey::Deny) else {
             panic!("no subject");
         };
         assert_eq!(subject.len(), 20);
         assert!(subject.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_'));
+    }
+
+    #[test]
+    fn what_is_too_long_is_refused_and_not_cut() {
+        let longer = "x".repeat(LONGEST_VALUE + 1);
+        for on_missing in [OnMissingKey::Deny, OnMissingKey::Skip, OnMissingKey::Share] {
+            assert_eq!(who(&[header("x")], &[("x", &longer)], on_missing), Who::TooLong(header("x")));
+        }
     }
 
     #[test]

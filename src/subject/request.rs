@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use super::{Attributes, address};
-use crate::policy::KeyPart;
+use super::{Attributes, Claims, address};
+use crate::policy::{KeyPart, octets};
 
 /// What the platform knows of a request, read only when a limit asks for it.
 pub trait Platform {
@@ -36,6 +36,8 @@ pub struct HttpRequest<'a> {
     pub client_ip: &'a str,
     /// Leading bits by which IPv6 addresses are counted.
     pub ipv6_prefix: u8,
+    /// Claims of the verified token; `None` where no token was looked for.
+    pub claims: Option<&'a Claims>,
 }
 
 /// A URL's parts, borrowed: host, path and query as sent.
@@ -63,9 +65,21 @@ pub fn split_url(url: &str) -> UrlParts<'_> {
     UrlParts { host, path: if path.is_empty() { "/" } else { path }, query }
 }
 
+/// Whether what stands before a URL's path is a host, with a port at most.
+///
+/// The platform puts a client's `Host` field there as it is. A `?`, `#` or `@` in it would make two readers of the URL
+/// see two paths or two hosts, and one limit of two.
+pub fn has_plain_authority(url: &str) -> bool {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
+    let plain =
+        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'[' | b']');
+    !authority.is_empty() && authority.bytes().all(plain)
+}
+
 /// A host in the form that policies name it: lower case, without the root's trailing dot.
 pub fn canonical_host(host: &str) -> Cow<'_, str> {
-    let host = host.strip_suffix('.').unwrap_or(host);
+    let host = host.trim_end_matches('.');
     if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
         Cow::Owned(host.to_ascii_lowercase())
     } else {
@@ -77,20 +91,21 @@ impl Attributes for HttpRequest<'_> {
     fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
         let value = match part {
             KeyPart::Global => return None,
-            KeyPart::Ip => Cow::Owned(address::subject(self.address()?, self.ipv6_prefix)),
+            KeyPart::Ip => Cow::Owned(self.client()?),
             KeyPart::Route => Cow::Borrowed(self.route),
             KeyPart::Method => Cow::Borrowed(self.method),
             KeyPart::Host => Cow::Borrowed(&*self.host),
             KeyPart::Path => Cow::Borrowed(&*self.path),
             KeyPart::Country => Cow::Owned(self.platform.country()?),
             KeyPart::Asn => Cow::Owned(self.platform.asn()?),
-            KeyPart::Header(name) => Cow::Owned(self.platform.header(name)?),
-            KeyPart::Cookie(name) => Cow::Owned(cookie(&self.platform.header("cookie")?, name)?),
+            KeyPart::Header(name) => Cow::Owned(readable(self.platform.header(name)?)?),
+            KeyPart::Cookie(name) => Cow::Owned(readable(cookie(&self.platform.header("cookie")?, name)?)?),
             KeyPart::Query(name) => Cow::Owned(query_value(self.query, name)?),
             KeyPart::Param(name) => {
                 let found = self.params.iter().find(|(param, _)| param == name);
                 Cow::Borrowed(found.map(|(_, value)| *value)?)
             }
+            KeyPart::Jwt(name) => self.claims?.value(name)?,
         };
         if value.trim().is_empty() { None } else { Some(value) }
     }
@@ -102,12 +117,34 @@ impl Attributes for HttpRequest<'_> {
     /// From the one header that is trusted for it.
     fn address(&self) -> Option<IpAddr> {
         let found = address::parse(&self.platform.header(self.client_ip)?)?;
-        if self.client_ip == "cf-connecting-ip" && address::is_pseudo_ipv4(found) {
+        if self.client_ip == CLOUDFLARES && address::is_pseudo_ipv4(found) {
             let real = self.platform.header("cf-connecting-ipv6");
-            return real.and_then(|text| address::parse(&text)).or(Some(found));
+            return real.and_then(|text| address::parse(&text)).filter(IpAddr::is_ipv6).or(Some(found));
         }
         Some(found)
     }
+}
+
+impl HttpRequest<'_> {
+    /// What the client is counted as by its address. Of the Worker of another zone Cloudflare says which zone that is
+    /// in `CF-Worker`, which it sets on every request of a Worker's; behind another header of the client's address,
+    /// anybody may have written it.
+    fn client(&self) -> Option<String> {
+        let address = self.address()?;
+        if address == IpAddr::V6(address::WORKERS) && self.client_ip == CLOUDFLARES {
+            return Some(address::worker_subject(self.platform.header("cf-worker").as_deref()));
+        }
+        Some(address::subject(address, self.ipv6_prefix))
+    }
+}
+
+/// The header in which Cloudflare says the client's address.
+const CLOUDFLARES: &str = "cf-connecting-ip";
+
+/// A value, unless it was sent in bytes that are no UTF-8: the platform reads each of those as U+FFFD, so that what
+/// different clients sent could not be told apart.
+fn readable(value: String) -> Option<String> {
+    (!value.contains(char::REPLACEMENT_CHARACTER)).then_some(value)
 }
 
 /// The first cookie of that name (RFC 6265 section 5.4), without quotes around its value.
@@ -126,13 +163,13 @@ pub fn query_value(query: &str, name: &str) -> Option<String> {
     })
 }
 
-/// Percent and plus decoding of a form value; bytes that are not UTF-8 become replacement characters.
+/// Percent and plus decoding of a form value; see [`octets`] for bytes that are no UTF-8.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
         return Cow::Borrowed(text);
     }
     let spaced = text.replace('+', " ");
-    Cow::Owned(percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+    Cow::Owned(octets::to_text(percent_encoding::percent_decode_str(&spaced).collect()))
 }
 
 #[cfg(test)]
@@ -155,6 +192,27 @@ mod tests {
     fn hosts_have_one_form() {
         assert_eq!(canonical_host("API.Example.com."), "api.example.com");
         assert_eq!(canonical_host("api.example.com"), "api.example.com");
+        assert_eq!(canonical_host("api.example.com.."), "api.example.com");
+    }
+
+    #[test]
+    fn authorities_that_hide_nothing() {
+        for url in
+            ["http://a", "http://a/", "https://A-b_c.D.:8443/x?y#z", "http://[::1]:80/", "http://a/b@c?d"]
+        {
+            assert!(has_plain_authority(url), "{url}");
+        }
+        for url in [
+            "http://a?/b",
+            "http://a#/b",
+            "http://u@a/b",
+            "http://a*",
+            "http://a, b/",
+            "http://%61/",
+            "http:///b",
+        ] {
+            assert!(!has_plain_authority(url), "{url}");
+        }
     }
 
     #[test]
@@ -164,5 +222,6 @@ mod tests {
         assert_eq!(query_value("a=1&api%5Fkey=k%20v+w&a=2", "api_key").as_deref(), Some("k v w"));
         assert_eq!(query_value("a=1&a=2", "a").as_deref(), Some("1"));
         assert_eq!(query_value("", "a"), None);
+        assert_ne!(query_value("a=%FF", "a"), query_value("a=%FE", "a"));
     }
 }

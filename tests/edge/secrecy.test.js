@@ -83,6 +83,40 @@ describe('what is kept and said of a client', () => {
     }
   });
 
+  test('nor does any answer that says what is wrong with a request', async () => {
+    // 400, 414, 422, 431, 404 and 508, and what CORS lets a script read.
+    const limits = [
+      limit('keyed', { limit: 9, key: ['header:x-tenant', 'cookie:session'] }),
+      limit('costed', { limit: 9, cost: { header: 'x-cost', max: 5 }, idempotency: 'header:idempotency-key' }),
+    ];
+    const routes = [route('/keyed', ['keyed']), route('/costed', ['costed'])];
+    const gateway = { unmatched: 'deny', cors: ['https://app.example.com'] };
+    const edge = await world.gateway(policy(limits, routes, { gateway }));
+    const long = 'private-long-value'.repeat(1000);
+    const headers = { ...PRIVATE, origin: 'https://private-origin-value.test' };
+    const key = { 'idempotency-key': 'private-repeat-value' };
+    const asked = /** @type {[number, string, Record<string, string>][]} */ ([
+      [400, `/keyed?${PRIVATE_QUERY}`, { ...headers, cookie: '' }],
+      [400, '/costed', { ...headers, 'x-cost': 'private-cost-value' }],
+      [400, '/costed', { ...headers, host: 'private-host-value?' }],
+      [404, '/private-path-value', headers],
+      [414, `/${long}`, headers],
+      [431, '/keyed', { ...headers, 'x-tenant': long }],
+      [431, '/keyed', { ...headers, cookie: `session=${long}` }],
+      [431, '/costed', { ...headers, 'idempotency-key': long }],
+      [200, '/costed', { ...headers, ...key }],
+      [422, '/costed', { ...headers, ...key, 'x-cost': '2' }],
+      [508, '/keyed', { ...headers, via: '1.1 sluicegate' }],
+    ]);
+    for (const [status, path, sent] of asked) {
+      const reply = await edge.send(path, { headers: sent });
+      assert.equal(reply.status, status, path.slice(0, 30));
+      const shown = JSON.stringify(reply.headers) + (status === 200 ? '' : reply.text);
+      for (const text of [...SENT, /192\.0\.2\.1/, /sg:1:/, /redis\.call/]) assert.doesNotMatch(shown, text);
+    }
+    for (const text of SENT) assert.doesNotMatch(edge.logText(), text);
+  });
+
   test('KEY_SECRET changes the digests', async () => {
     const one = await world.gateway(byClient);
     const other = await world.gateway(byClient, { KEY_SECRET: 'a secret' });

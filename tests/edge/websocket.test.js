@@ -91,6 +91,18 @@ describe('a WebSocket', () => {
     assert.equal(left(await edge.send('/a'), 'a'), 1);
   });
 
+  test('passes to a service binding', async () => {
+    const routes = [route('/a', ['a'], { origin: 'binding:API' })];
+    const services = { API: `127.0.0.1:${world.origin.port}` };
+    const edge = await world.gateway(policy([limit('a')], routes), { ORIGIN: 'http://127.0.0.1:1' }, services);
+    const { response, socket } = await handshake(edge, '/a');
+    assert.equal(response.statusCode, 101);
+    socket.write(frame('bound', true));
+    const [data] = await once(socket, 'data');
+    assert.equal(unframed(data), 'echo of bound');
+    socket.destroy();
+  });
+
   test('is refused like any request', async () => {
     const edge = await world.gateway(text);
     for (let sent = 0; sent < 3; sent += 1) await edge.send('/a');

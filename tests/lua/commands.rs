@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::generate::{Clocks, Generator, Habits};
 use super::play::{Fault, Lane, Stage};
 use super::random::{Random, seed};
-use super::support::redis::{Reply, Server};
+use super::support::redis::{Client, Reply, Server};
 use super::trace::{Base, Cost, Step, Trace};
 
 const ALGORITHMS: [&str; 4] = ["token-bucket", "fixed-window", "sliding-window", "sliding-log"];
@@ -14,7 +14,12 @@ const ALGORITHMS: [&str; 4] = ["token-bucket", "fixed-window", "sliding-window",
 fn counted(stage: &mut Stage, work: impl FnOnce(&mut Stage)) -> BTreeMap<String, u64> {
     stage.client.call(&["CONFIG", "RESETSTAT"]);
     work(stage);
-    let info = stage.client.call(&["INFO", "commandstats"]);
+    calls(&mut stage.client)
+}
+
+/// Calls by command since the counters were reset.
+pub fn calls(client: &mut Client) -> BTreeMap<String, u64> {
+    let info = client.call(&["INFO", "commandstats"]);
     let lines = info.text().lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
     lines
         .filter(|(name, _)| !name.starts_with("config") && *name != "info")

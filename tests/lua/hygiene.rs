@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sluicegate::store::script::{CHECK, Script};
+use sluicegate::store::script::{CHECK, SLOTS, Script};
 
 use super::support::redis::Server;
 
@@ -119,20 +119,23 @@ fn every_write_carries_its_ttl() {
 fn the_forms_and_their_hashes_are_what_a_redis_says() {
     let server = Server::start();
     let mut client = server.client();
-    let Script { redis, redis_sha, upstash, .. } = CHECK;
-    assert_eq!(client.call(&["SCRIPT", "LOAD", redis]).text(), redis_sha);
-    assert_eq!(upstash, format!("{FLAGS}{redis}"));
-    // Why there are two: a plain Redis knows no such flag.
-    client.queue(&["SCRIPT", "LOAD", upstash]);
-    let refused = format!("{:?}", client.flush());
-    assert!(refused.contains("Unexpected flag in script shebang: allow-key-locking"), "{refused}");
-    // SHA-1 of what Upstash is sent, by Redis's own hand.
-    let sha = client.call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", upstash]);
-    assert_eq!(sha.text(), CHECK.upstash_sha);
+    for Script { redis, redis_sha, upstash, upstash_sha } in [CHECK, SLOTS] {
+        assert_eq!(client.call(&["SCRIPT", "LOAD", redis]).text(), redis_sha);
+        assert_eq!(upstash, format!("{FLAGS}{redis}"));
+        // Why there are two: a plain Redis knows no such flag.
+        client.queue(&["SCRIPT", "LOAD", upstash]);
+        let refused = format!("{:?}", client.flush());
+        assert!(refused.contains("Unexpected flag in script shebang: allow-key-locking"), "{refused}");
+        // SHA-1 of what Upstash is sent, by Redis's own hand.
+        let sha = client.call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", upstash]);
+        assert_eq!(sha.text(), upstash_sha);
+    }
 }
 
 #[test]
 fn comments_do_not_travel() {
-    assert!(!CHECK.redis.contains("--"), "{}", CHECK.redis);
-    assert!(CHECK.redis.len() < 13_000, "{} bytes with every EVAL", CHECK.redis.len());
+    for (Script { redis, .. }, most) in [(CHECK, 13_500), (SLOTS, 6_000)] {
+        assert!(!redis.contains("--"), "{redis}");
+        assert!(redis.len() < most, "{} bytes with every EVAL", redis.len());
+    }
 }

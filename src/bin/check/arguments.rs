@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 
-use crate::request::Request;
+use crate::request::{Described, Request};
 
 /// What `--help` and a wrong command line print.
 pub const USAGE: &str = "\
 usage: npm run check -- [policy.toml] [--json]
        npm run check -- [policy.toml] --canonical
-       npm run check -- [policy.toml] --explain METHOD URL [-H 'Name: value']… [--country XX] [--asn N] [--json]
+       npm run check -- [policy.toml] --explain METHOD URL [-H 'Name: value']… [--country XX] [--asn N]
+                       [--claim name=value]… [--json]
 
 Validates a policy: TOML, or JSON where the name ends in .json. Without a name it is policy.toml.
 
@@ -18,6 +19,7 @@ Validates a policy: TOML, or JSON where the name ends in .json. Without a name i
   -H 'Name: value'      a header of that request; as often as there are headers
   --country XX          the client's country, as Cloudflare would say it
   --asn N               the client's autonomous system number
+  --claim name=value    a claim of its verified token; as often as there are claims
   --json                print JSON: the policy or its errors; the explanation
   --canonical           print the policy and nothing else, in one line of JSON: what the key `policy` of POLICY_KV holds
 
@@ -53,8 +55,9 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
     let mut arguments = arguments.map(|argument| {
         argument.into_string().map_err(|odd| format!("the argument {} is not UTF-8", odd.display()))
     });
-    let (mut file, mut json, mut line, mut headers) = (None, false, None, Vec::new());
-    let (mut country, mut asn, mut canonical) = (None, None, false);
+    let (mut file, mut json, mut canonical, mut line) = (None, false, false, None);
+    let (mut headers, mut claims) = (Vec::new(), Vec::new());
+    let (mut country, mut asn) = (None, None);
     let mut of_request = None;
     while let Some(argument) = arguments.next().transpose()? {
         let mut value = |what: &str| {
@@ -71,17 +74,21 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Result<Asked, String> 
                 (value("a method and a URL")?, value("a URL behind the method")?),
             )?,
             "-H" | "--header" => headers.push(value("a header, such as -H 'x-tenant: acme'")?),
+            "--claim" => claims.push(value("a claim, such as --claim sub=ada")?),
             "--country" => once(&mut country, "--country", value("two letters")?)?,
             "--asn" => once(&mut asn, "--asn", value("a number")?)?,
             option if option.starts_with('-') => return Err(format!("unknown option {option}")),
             _ => once(&mut file, "a policy", argument.clone())?,
         }
-        if matches!(argument.as_str(), "-H" | "--header" | "--country" | "--asn") {
+        if matches!(argument.as_str(), "-H" | "--header" | "--country" | "--asn" | "--claim") {
             of_request = Some(argument);
         }
     }
     let request = match (line, of_request) {
-        (Some((method, url)), _) => Some(Request::read(method, &url, &headers, country, asn)?),
+        (Some((method, url)), _) => {
+            let described = Described { headers, claims, country, asn };
+            Some(Request::read(method, &url, described)?)
+        }
         (None, Some(option)) => {
             return Err(format!("{option} describes a request: write --explain METHOD URL as well"));
         }

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluicegate::gateway::{self, Bindings, Gateway};
 use sluicegate::policy::PolicyError;
-use sluicegate::subject::Platform;
+use sluicegate::subject::{Claims, Platform};
 
 use crate::source::Source;
 
@@ -15,6 +15,20 @@ pub struct Request {
     method: String,
     url: String,
     told: Told,
+    claims: Claims,
+}
+
+/// The options that describe a request, as written.
+#[derive(Debug)]
+pub struct Described {
+    /// `Name: value`.
+    pub headers: Vec<String>,
+    /// `name=value`.
+    pub claims: Vec<String>,
+    /// Two letters.
+    pub country: Option<String>,
+    /// A number.
+    pub asn: Option<String>,
 }
 
 /// Headers and what the platform adds.
@@ -48,13 +62,8 @@ impl Request {
     ///
     /// # Errors
     /// What is wrong with it, and what would be right.
-    pub fn read(
-        method: String,
-        url: &str,
-        headers: &[String],
-        country: Option<String>,
-        asn: Option<String>,
-    ) -> Result<Self, String> {
+    pub fn read(method: String, url: &str, described: Described) -> Result<Self, String> {
+        let Described { headers, claims, country, asn } = described;
         if !is_token(&method) {
             return Err(format!("{method:?} is not a method; write one such as GET"));
         }
@@ -68,6 +77,8 @@ impl Request {
         if asn.as_ref().is_some_and(|text| text.parse::<u32>().is_err()) {
             return Err("--asn wants a number, such as 13335".to_owned());
         }
+        let claims = claims.iter().map(|text| claim(text)).collect::<Result<serde_json::Map<_, _>, _>>()?;
+        let claims = Claims::read(&serde_json::Value::from(claims).to_string());
         let told = Told { headers, country, asn };
         let url = if url.starts_with('/') {
             format!("http://{}{url}", told.header("host").unwrap_or_else(|| "localhost".to_owned()))
@@ -81,7 +92,7 @@ impl Request {
         if url.contains(|c: char| c.is_whitespace() || c.is_control()) {
             return Err(format!("the URL {url:?} holds a space; write it percent-encoded, as %20"));
         }
-        Ok(Self { method, url, told })
+        Ok(Self { method, url, told, claims })
     }
 
     /// The explanation under a policy, with the bindings that the environment has.
@@ -99,7 +110,8 @@ impl Request {
         let gateway = Gateway::new(&source.json, &bindings)?;
         let request = gateway::Request { method: &self.method, url: &self.url, platform: &self.told };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let explanation = gateway.explain(&request, u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+        let explanation =
+            gateway.explain(&request, &self.claims, u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
         if as_json {
             return Ok(serde_json::to_string_pretty(&explanation).unwrap_or_default());
         }
@@ -114,6 +126,14 @@ fn header(text: &str) -> Result<(String, String), String> {
         return Err(wrong());
     }
     Ok((name.to_ascii_lowercase(), value.trim().to_owned()))
+}
+
+/// The first `=` parts a claim's name from its value.
+fn claim(text: &str) -> Result<(String, serde_json::Value), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) =
+        pair.ok_or_else(|| format!("--claim {text:?} is no claim; write --claim name=value"))?;
+    Ok((name.to_owned(), value.into()))
 }
 
 /// RFC 9110, section 5.6.2.

@@ -1,5 +1,7 @@
 //! `overrides/{name}/{subject}`: a limit for one subject, which the same `EVAL` reads as its state.
 
+use std::num::NonZeroU64;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -12,7 +14,7 @@ use crate::gateway::prepared::{Allowance, Prepared};
 use crate::gateway::problem;
 use crate::limit::TTL_MARGIN_MS;
 use crate::policy::error::Wrong;
-use crate::policy::{Capacity, bounds};
+use crate::policy::{Algorithm, Capacity, bounds};
 
 /// How long an override without `until` is kept, in milliseconds: the longest window, 400 days. Every key in the store
 /// has a time to live.
@@ -97,36 +99,38 @@ fn read_until(until: &Value) -> Result<u64, String> {
     })
 }
 
-/// Whether a limit of `limit` keeps the arithmetic of every plan exact, and what is counted inside its bytes. The
-/// script only clamps.
+/// Whether an override may set this limit: the script only clamps.
 fn fits(prepared: &Prepared, limit: u64) -> Result<(), Wrong> {
-    let Some(number) = std::num::NonZeroU64::new(limit) else {
+    if exact(prepared, limit) {
         return Ok(());
+    }
+    let (mut most, mut beyond) = (0_u64, limit);
+    while most.saturating_add(1) < beyond {
+        let middle = most.midpoint(beyond);
+        if exact(prepared, middle) { most = middle } else { beyond = middle }
+    }
+    let name = &prepared.limit.name;
+    Err(Wrong::new(
+        format!("the limit {limit} is beyond what the store counts exactly for {name}"),
+        format!("write at most {most}"),
+    ))
+}
+
+/// Whether a limit of `limit` keeps the arithmetic of every plan exact, and what is counted inside its bytes.
+fn exact(prepared: &Prepared, limit: u64) -> bool {
+    let Some(number) = NonZeroU64::new(limit) else {
+        return true;
     };
-    if limit > bounds::MAX_COUNT {
-        return Err(Wrong::new(
-            format!("the limit {limit} is more than an override can set"),
-            format!("write at most {}", bounds::MAX_COUNT),
-        ));
-    }
     let rule = &prepared.limit;
-    for quota in quotas(prepared) {
-        // The script computes the burst in proportion: burst × limit must be exact as well.
-        if quota.burst.checked_mul(limit).is_none_or(|product| product >= bounds::EXACT) {
-            let most = bounds::EXACT.saturating_sub(1).checked_div(quota.burst).unwrap_or(0);
-            return Err(Wrong::new(
-                format!(
-                    "the limit {limit} times the burst {} would leave the integers a double holds (2^53)",
-                    quota.burst
-                ),
-                format!("write at most {most}"),
-            ));
-        }
-        let burst = std::num::NonZeroU64::new(quota.with_limit(limit).burst).unwrap_or(number);
-        let capacity = Capacity { limit: number, burst };
-        bounds::check(rule.algorithm, capacity, rule.cost.max, rule.window_ms)?;
-    }
-    Ok(())
+    limit <= bounds::MAX_COUNT
+        && quotas(prepared).all(|quota| {
+            let burst = NonZeroU64::new(quota.with_limit(limit).burst).unwrap_or(number);
+            let capacity = Capacity { limit: number, burst };
+            // The script computes a bucket's burst in proportion: burst × limit must be exact as well.
+            let product = quota.burst.checked_mul(limit).is_some_and(|product| product < bounds::EXACT);
+            (product || rule.algorithm != Algorithm::TokenBucket)
+                && bounds::check(rule.algorithm, capacity, rule.cost.max, rule.window_ms).is_ok()
+        })
 }
 
 /// The quotas that an override may replace: those that are counted.

@@ -231,6 +231,7 @@ fn give(part: &KeyPart, client_ip: &str) -> Option<String> {
         KeyPart::Asn => Some("--asn 13335".to_owned()),
         KeyPart::Header(name) => Some(format!("-H '{name}: …'")),
         KeyPart::Cookie(name) => Some(format!("-H 'cookie: {name}=…'")),
+        KeyPart::Jwt(name) => Some(format!("--claim '{name}=…'")),
         KeyPart::Query(name) => Some(format!("?{name}=… in the URL")),
         KeyPart::Global
         | KeyPart::Route

@@ -15,12 +15,12 @@ use serde::Serialize;
 pub use limit::{Applies, Explained};
 
 use super::admit::{self, CostSource};
-use super::{Gateway, OWN, Request, Step, is_free_preflight, settle, went_through_us};
+use super::{Gateway, OWN, Request, Step, is_free, settle, went_through_us};
 use crate::policy::path;
 use crate::policy::routes::Matched;
 use crate::store::Ask;
-use crate::subject::HttpRequest;
 use crate::subject::request::{canonical_host, split_url};
+use crate::subject::{Claims, HttpRequest};
 
 /// A request and what the gateway would make of it.
 #[derive(Debug, Serialize)]
@@ -117,8 +117,9 @@ pub struct StoreDown {
 
 impl Gateway {
     /// Explains a request at a moment in milliseconds since the Unix epoch. The gateway must have been made without
-    /// a store: it is used up, since the answer is one that it gave.
-    pub fn explain(mut self, request: &Request<'_>, now_ms: u64) -> Explanation {
+    /// a store: it is used up, since the answer is one that it gave. `claims` are those of a token that was verified;
+    /// none where there is no token, or one that is not to be believed.
+    pub fn explain(mut self, request: &Request<'_>, claims: &Claims, now_ms: u64) -> Explanation {
         let url = split_url(request.url);
         let (host, path) = (canonical_host(url.host), path::canonical(url.path));
         let matched = self.rules.policy.router.match_route(request.method, &host, &path);
@@ -137,6 +138,7 @@ impl Gateway {
                 platform: request.platform,
                 client_ip: &self.rules.policy.gateway.client_ip,
                 ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
+                claims: Some(claims),
             };
             let chosen = &matched.route.limits;
             let limits = chosen.iter().filter_map(|index| limit::explain(&self, *index, &attributes, now_ms));
@@ -147,7 +149,8 @@ impl Gateway {
         });
         let shown = matched.filter(|_| !matches!(course, Course::Own | Course::Loop)).map(|m| taken(&m));
         let (host, path) = (host.into_owned(), path.clone().into_owned());
-        let answer = (course != Course::Own).then(|| self.receive(request, now_ms, 0.0)).and_then(expected);
+        let answer =
+            (course != Course::Own).then(|| self.walk(request, Some(claims), now_ms, 0.0)).and_then(expected);
         Explanation {
             method: request.method.to_owned(),
             url: request.url.to_owned(),
@@ -206,7 +209,7 @@ fn course(request: &Request<'_>, path: &str, matched: Option<&Matched<'_>>) -> C
     match matched {
         None => Course::Unmatched,
         Some(matched) if matched.route.limits.is_empty() => Course::WithoutLimits,
-        Some(matched) if is_free_preflight(request, &matched.route.methods) => Course::Preflight,
+        Some(matched) if is_free(request, matched.route) => Course::Preflight,
         Some(_) => Course::Limited,
     }
 }

@@ -1,12 +1,13 @@
 //! `[gateway]`.
 
 use super::fields::{Field, Table};
-use crate::policy::{Gateway, HeaderDialect, Origin, Unmatched};
-use crate::policy::{bounds, text};
+use crate::policy::document::Value;
+use crate::policy::{Cors, Gateway, HeaderDialect, Origin, Unmatched};
+use crate::policy::{bounds, cors::web_origin, text};
 
 /// Fields of `[gateway]`.
 pub(super) const GATEWAY: &[&str] =
-    &["origin", "origin_timeout", "client_ip", "ipv6_prefix", "unmatched", "headers", "tier_header"];
+    &["origin", "origin_timeout", "client_ip", "ipv6_prefix", "unmatched", "headers", "tier_header", "cors"];
 
 /// Reads a field, or takes the default where it was not written.
 pub(super) fn or<'a, T>(
@@ -33,6 +34,7 @@ pub(super) fn gateway(table: &Table<'_>) -> Option<Gateway> {
     });
     let headers = or(table.get("headers"), vec![HeaderDialect::Draft10], header_dialects);
     let tier_header = or(table.get("tier_header"), false, Field::flag);
+    let cors = or(table.get("cors"), Cors::Nobody, cors);
     Some(Gateway {
         origin: origin?,
         client_ip: client_ip?,
@@ -41,6 +43,7 @@ pub(super) fn gateway(table: &Table<'_>) -> Option<Gateway> {
         headers: headers?,
         tier_header: tier_header?,
         origin_timeout_ms: origin_timeout_ms?,
+        cors: cors?,
     })
 }
 
@@ -52,13 +55,33 @@ fn header_dialects(field: &Field<'_>) -> Option<Vec<HeaderDialect>> {
             ("x-ratelimit", HeaderDialect::XRateLimit),
         ])
     })?;
-    let mut before: Vec<HeaderDialect> = Vec::new();
-    for (item, dialect) in field.items()?.iter().zip(&dialects) {
-        if before.contains(dialect) {
-            item.wrong("the same dialect twice", "write each once");
+    once_each(field, &dialects, "dialect")?;
+    Some(dialects)
+}
+
+fn cors(field: &Field<'_>) -> Option<Cors> {
+    let items = field.items()?;
+    if let Some(anyone) = items.iter().find(|item| item.value() == &Value::String("*".to_owned())) {
+        if items.len() > 1 {
+            anyone.wrong("\"*\" beside other origins", "write [\"*\"] alone, or the origins alone");
             return None;
         }
-        before.push(*dialect);
+        return Some(Cors::Anyone);
     }
-    Some(dialects)
+    let origins = field.each(|item| item.parsed(web_origin))?;
+    once_each(field, &origins, "origin")?;
+    Some(if origins.is_empty() { Cors::Nobody } else { Cors::Listed(origins) })
+}
+
+/// Reports the first element of a list that stands there twice.
+fn once_each<T: PartialEq>(field: &Field<'_>, values: &[T], what: &str) -> Option<()> {
+    let mut before: Vec<&T> = Vec::new();
+    for (item, value) in field.items()?.iter().zip(values) {
+        if before.contains(&value) {
+            item.wrong(format!("the same {what} twice"), "write each once");
+            return None;
+        }
+        before.push(value);
+    }
+    Some(())
 }

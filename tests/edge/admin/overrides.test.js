@@ -117,6 +117,8 @@ describe('what is refused says what is wrong, and nothing is written', () => {
     limit('window', { algorithm: 'sliding-window', window: '1d' }),
     limit('log', { algorithm: 'sliding-log', window: '1h' }),
     limit('bucket', { algorithm: 'token-bucket', limit: 1, burst: 1_000_000, window: '1s' }),
+    limit('great-bucket', { algorithm: 'token-bucket', limit: 1_000_000_000, window: '1s' }),
+    limit('great', { limit: 1_000_000_000 }),
     limit('free', { limit: 'unlimited' }),
   ];
 
@@ -158,10 +160,12 @@ describe('what is refused says what is wrong, and nothing is written', () => {
     const put = (/** @type {string} */ name, /** @type {number} */ most) =>
       call(edge, 'PUT', `overrides/${name}/192.0.2.1`, { limit: most });
     for (const [name, greatest, said] of /** @type {[string, number, RegExp][]} */ ([
-      ['a', most.fixed, /write at most 4294967295/],
-      ['window', most.day, /write at most 52124995/],
-      ['log', most.log, /write at most 10000/],
-      ['bucket', 9_007_199, /write at most 9007199/],
+      ['a', most.fixed, /for a; write at most 4294967295$/],
+      ['window', most.day, /write at most 52124995$/],
+      ['log', most.log, /write at most 10000$/],
+      ['bucket', 9_007_199, /write at most 9007199$/],
+      ['great-bucket', 9_007_199, /write at most 9007199$/],
+      ['great', most.fixed, /write at most 4294967295$/],
     ])) {
       assert.equal((await put(name, greatest)).status, 200, name);
       assert.match(problem(await put(name, greatest + 1), 400).detail, said, name);

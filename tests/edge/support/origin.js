@@ -28,7 +28,8 @@ export async function startOrigin() {
   const seen = [];
   /** @type {Map<string, Handler>} */
   const handlers = new Map();
-  const server = createServer((request, response) => {
+  // The gateway's bounds are tried here, not Node's.
+  const server = createServer({ maxHeaderSize: 131_072 }, (request, response) => {
     let body = '';
     request.setEncoding('utf8');
     request.on('data', (chunk) => {

@@ -50,13 +50,14 @@ function edgeOf(workerd) {
 }
 
 /**
- * Waits for what another process does, and fails after 10 s.
+ * Waits for what another process does, and fails after a time that is long for it.
  *
  * @param {() => unknown} true_
  * @param {string} what
+ * @param {number} [ms]
  */
-export async function until(true_, what) {
-  const deadline = performance.now() + 10_000;
+export async function until(true_, what, ms = 10_000) {
+  const deadline = performance.now() + ms;
   while (!(await true_())) {
     if (performance.now() > deadline) throw new Error(`waited in vain for ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));

@@ -1,7 +1,7 @@
 //! Plays traces on a real Redis and holds every reply, every stored member and every TTL against the model.
 
+use sluicegate::limit::State;
 use sluicegate::limit::waiting::Patience;
-use sluicegate::limit::{Quota, State};
 use sluicegate::policy::{Algorithm, Clock};
 use sluicegate::store::call::{self, Check};
 use sluicegate::store::script::{CHECK, SLOTS, Script};
@@ -11,7 +11,9 @@ use sluicegate::store::{Ask, ChargeId, Form, ScriptCall, Stems, reply};
 use super::super::model::CHARGE_TTL_MS;
 use super::super::play::Fault;
 use super::super::support::redis::{Client, Reply};
-use super::model::{Life, Model};
+use super::model::Model;
+use super::stored::{items, members, places, scores, waiters};
+use super::subject::Life;
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
 
 /// Where the scripts find the store's clock while they are tested.
@@ -313,56 +315,4 @@ fn operation(act: &Act) -> (&str, Operation) {
         Act::Leave(id) => (id, Operation::Leave),
         Act::List => ("-", Operation::List),
     }
-}
-
-/// A script's reply.
-fn items(reply: &Reply) -> Vec<Item> {
-    let item = |reply: &Reply| match reply {
-        Reply::Int(number) => Item::Number(*number),
-        other => Item::Text(other.text().to_owned()),
-    };
-    reply.array().iter().map(item).collect()
-}
-
-/// Members and scores of a sorted set, in the order of members.
-fn scores(reply: &Reply) -> Vec<(String, u64)> {
-    let mut all: Vec<(String, u64)> = reply
-        .array()
-        .chunks(2)
-        .map(|pair| (pair[0].text().to_owned(), pair[1].text().parse().expect("a whole number")))
-        .collect();
-    all.sort();
-    all
-}
-
-/// What holders come to in the store.
-fn members(state: Option<&State>) -> Vec<(String, u64)> {
-    let Some(State::Holders(holders)) = state else { return Vec::new() };
-    let each = holders
-        .all()
-        .flat_map(|(id, lease)| [(id.to_string(), lease.expires_ms), (format!(":{id}"), lease.fence)]);
-    let mut all: Vec<(String, u64)> = each.chain([(":".to_owned(), holders.last_fence())]).collect();
-    all.sort();
-    all
-}
-
-/// Waiters in their order, with the moment until which their place is kept.
-fn waiters(reply: &Reply) -> Vec<(String, u64)> {
-    let mut pairs: Vec<(u64, String)> =
-        scores(reply).into_iter().map(|(member, score)| (score, member)).collect();
-    pairs.sort();
-    let (untils, order): (Vec<_>, Vec<_>) =
-        pairs.into_iter().partition(|(_, member)| !member.starts_with(':'));
-    let until = |id: &str| untils.iter().find(|(_, member)| member == id).map_or(0, |(until, _)| *until);
-    assert_eq!(untils.len(), order.len());
-    order.iter().map(|(_, member)| (member[1..].to_owned(), until(&member[1..]))).collect()
-}
-
-fn places(subject: &super::model::Subject) -> Vec<(String, u64)> {
-    subject.waiting.all().iter().map(|waiter| (waiter.id.to_string(), waiter.until_ms)).collect()
-}
-
-/// For a test that asks the scripts about something else than a trace.
-pub fn quota(limit: u64, lease_ms: u64) -> Quota {
-    Quota { algorithm: Algorithm::Concurrency, limit, burst: limit, window_ms: lease_ms }
 }

@@ -114,13 +114,6 @@ impl Step {
     }
 }
 
-impl Act {
-    /// A request with nothing special.
-    pub fn request(id: &str) -> Self {
-        Self::Request { id: id.to_owned(), clock: 0, store_clock: false, costs: Vec::new(), charge: None }
-    }
-}
-
 /// A fence as a trace writes it.
 pub fn fence_in(relative: i64) -> u64 {
     BASE_FENCE.saturating_add_signed(relative)

@@ -1,0 +1,181 @@
+// The clients in clients/, as real processes that hold slots through the real gateway.
+
+import assert from 'node:assert/strict';
+import { createServer } from 'node:http';
+import { after, afterEach, describe, test } from 'node:test';
+
+import { FenceGuard } from '../../clients/javascript/slots.js';
+import { FAULTS } from '../../dev/store/faults.js';
+import { policy } from '../edge/support/policy.js';
+import { ADMIN_TOKEN, until, useWorld } from '../edge/support/world.js';
+import { LANGUAGES, startWorker } from './process.js';
+
+const LEASE_MS = 3_000;
+const world = useWorld();
+
+/** @param {number} slots */
+function diagnoses(slots) {
+  const limit = { name: 'diagnoses', algorithm: 'concurrency', limit: slots, lease: `${LEASE_MS}ms` };
+  return policy([{ ...limit, key: ['header:x-tenant'], on_store_error: 'closed' }], [], { store: { timeout: '1s' } });
+}
+
+for (const language of LANGUAGES) {
+  const skip = language.missing ? `no ${language.language} here` : false;
+
+  describe(`the client for ${language.language}`, { skip }, () => {
+    /** @type {Awaited<ReturnType<typeof startWorker>>[]} */
+    const workers = [];
+    afterEach(() => Promise.all(workers.splice(0).map((worker) => worker.end())));
+
+    /** @param {{ url: string }} gateway @param {{ waitMs?: number, site?: string, subject?: string[] }} [options] */
+    async function worker(gateway, { waitMs = 0, site, subject = ['a tenant, 100 %'] } = {}) {
+      const asked = { url: gateway.url, token: ADMIN_TOKEN, limit: 'diagnoses', subject, waitMs };
+      const started = await startWorker(language, asked, site);
+      workers.push(started);
+      return started;
+    }
+
+    /** @param {{ send: import('../edge/support/world.js').Edge['send'] }} gateway */
+    async function holders(gateway) {
+      const path = `/.sluicegate/v1/slots/diagnoses/${encodeURIComponent('a tenant, 100 %')}`;
+      const reply = await gateway.send(path, { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
+      return JSON.parse(reply.text).holders;
+    }
+
+    test('takes, refuses while it is taken, frees twice, takes with a higher fence', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const [first, second] = [await worker(gateway), await worker(gateway)];
+      const held = await first.ask('take');
+      assert.equal(held.event, 'held');
+      assert.equal((await second.ask('take')).event, 'refused');
+      assert.equal((await first.ask('free')).event, 'freed');
+      assert.equal((await first.ask('free')).event, 'freed');
+      const taken = await second.ask('take');
+      assert.equal(taken.event, 'held');
+      assert.ok(taken.fence > held.fence);
+      assert.equal((await first.ask('check')).event, 'lost');
+    });
+
+    test('renews for as long as it holds', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const first = await worker(gateway);
+      const { fence, id } = await first.ask('take');
+      const expiries = new Set();
+      await until(async () => {
+        const [holder] = await holders(gateway);
+        assert.deepEqual([holder.id, holder.fence], [id, fence]);
+        expiries.add(holder.expires_at_ms);
+        // The first, and two renewals at a third of the lease each would end within it; four reach beyond.
+        return expiries.size > 4;
+      }, 'renewals beyond the first lease');
+      assert.equal((await first.ask('check')).event, 'sure');
+    });
+
+    test('killed: its slot is free within its lease and a second', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const [first, second] = [await worker(gateway), await worker(gateway, { waitMs: 9_000 })];
+      await first.ask('take');
+      first.child.kill('SIGKILL');
+      const killed = Date.now();
+      const taken = await second.ask('take');
+      assert.equal(taken.event, 'held');
+      assert.ok(taken.at - killed <= LEASE_MS + 1_000, `free after ${taken.at - killed} ms`);
+    });
+
+    test('stopped beyond its lease: it knows that it lost, and its fence is refused', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const [first, second] = [await worker(gateway), await worker(gateway, { waitMs: 9_000 })];
+      const held = await first.ask('take');
+      first.child.kill('SIGSTOP');
+      const taken = await second.ask('take');
+      assert.equal(taken.event, 'held');
+      first.child.kill('SIGCONT');
+      await first.heard('aborted');
+      assert.equal((await first.ask('check')).event, 'lost');
+      assert.equal((await first.ask('free')).event, 'freed');
+      assert.equal((await second.ask('check')).event, 'sure');
+      const guard = new FenceGuard();
+      assert.equal(guard.admits('report', taken.fence), true);
+      assert.equal(guard.admits('report', held.fence), false);
+      assert.deepEqual(
+        (await holders(gateway)).map((/** @type {{ fence: number }} */ { fence }) => fence),
+        [taken.fence],
+      );
+    });
+
+    test('without an answer it stops before its lease ends', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const first = await worker(gateway);
+      await first.ask('take');
+      world.store.faults.push(FAULTS.resetBefore, Number.POSITIVE_INFINITY);
+      await first.heard('aborted');
+      assert.equal((await first.ask('check')).event, 'lost');
+    });
+
+    test('gives its place back during a pause', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const [first, second] = [await worker(gateway), await worker(gateway)];
+      const held = await first.ask('take');
+      assert.equal((await first.ask('pause')).event, 'paused');
+      assert.equal((await second.ask('take')).event, 'held');
+      assert.equal((await first.ask('resume')).event, 'refused');
+      await second.ask('free');
+      const resumed = await first.ask('resume');
+      assert.equal(resumed.event, 'held');
+      assert.ok(resumed.fence > held.fence);
+      assert.equal((await first.ask('check')).event, 'sure');
+    });
+
+    test('an unknown limit and a wrong token are told', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      const wrong = await startWorker(language, { url: gateway.url, token: 'x', limit: 'diagnoses', subject: ['a'] });
+      const unknown = await startWorker(language, {
+        url: gateway.url,
+        token: ADMIN_TOKEN,
+        limit: 'no',
+        subject: ['a'],
+      });
+      workers.push(wrong, unknown);
+      assert.match((await wrong.ask('take')).message, /token/);
+      assert.match((await unknown.ask('take')).message, /no limit is named/);
+    });
+
+    test('many processes, never more at once than the limit', async () => {
+      const gateway = await world.gateway(diagnoses(2));
+      const [most, total, site] = await inside();
+      const many = await Promise.all(Array.from({ length: 6 }, () => worker(gateway, { waitMs: 9_000, site })));
+      const worked = await Promise.all(
+        many.map(async (one) => {
+          const fences = [];
+          for (let round = 0; round < 3; round += 1) fences.push((await one.ask('work')).fence);
+          return fences;
+        }),
+      );
+      assert.equal(new Set(worked.flat()).size, 18, 'every lease has a fence of its own');
+      assert.equal(total(), 18);
+      assert.equal(most(), 2);
+      assert.deepEqual(await holders(gateway), []);
+    });
+  });
+}
+
+/** A server that counts who is inside. @returns {Promise<[() => number, () => number, string]>} */
+async function inside() {
+  let [now, most, total] = [0, 0, 0];
+  const server = createServer((request, response) => {
+    now += request.url === '/in' ? 1 : -1;
+    most = Math.max(most, now);
+    total += request.url === '/in' ? 1 : 0;
+    response.end();
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
+  servers.push(server);
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  return [() => most, () => total, `http://127.0.0.1:${port}`];
+}
+
+/** @type {import('node:http').Server[]} */
+const servers = [];
+after(() => {
+  for (const server of servers) server.close();
+});

@@ -1,0 +1,92 @@
+//! The store's reply: verdicts of the right number and kind, or an error of a known class that quotes nothing.
+
+use sluicegate::limit::{Quota, Wait};
+use sluicegate::policy::Algorithm;
+use sluicegate::store::error::CLASSES;
+use sluicegate::store::{Ask, Said, read};
+
+use crate::drive::each;
+use crate::mutate::Corpus;
+
+const TOKENS: &[&str] = &[
+    "0",
+    "1",
+    "-1",
+    "2",
+    ",",
+    "[",
+    "]",
+    "{",
+    "}",
+    "\"",
+    "null",
+    "1.0",
+    "1e2",
+    "-0",
+    ":",
+    "9007199254740993",
+    "\"result\":",
+    "\"error\":",
+    "s3cret",
+    "ERR ",
+    "\u{fffd}",
+];
+
+fn ask(shadow: bool) -> Ask {
+    let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
+    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow }
+}
+
+/// The integers of a reply, by a reader that keeps numbers as they were written.
+fn integers(body: &str) -> Option<Vec<i64>> {
+    let value: serde_json::Value = serde_json::from_str(body).ok()?;
+    let numbers = value.get("result")?.as_array()?;
+    let whole = |number: &serde_json::Value| {
+        number.as_i64().filter(|_| !number.to_string().contains(['.', 'e', 'E']))
+    };
+    numbers.iter().map(whole).collect()
+}
+
+#[test]
+fn replies() {
+    let corpus = Corpus::lines(include_str!("corpus/replies.txt"), TOKENS);
+    each("replies", 40_000, |random| {
+        let body = corpus.text(random);
+        let status = random.pick(&[200, 200, 200, 200, 204, 302, 400, 401, 429, 500, 502, 503]);
+        let asks: Vec<Ask> = (0..random.between(1, 2)).map(|_| ask(random.percent(25))).collect();
+        match read(status, &body, &asks) {
+            Ok(said) => {
+                assert!(status < 300, "{status} {body}");
+                let numbers = integers(&body).unwrap_or_else(|| panic!("no integers in {body}"));
+                let answered = match said {
+                    Said::Conflict => return assert_eq!(numbers, [2], "{body}"),
+                    Said::Decided(answered) => answered,
+                    Said::Value(_) => panic!("a value is what plain commands come to: {body}"),
+                };
+                assert_eq!(numbers.len(), 1 + 4 * asks.len(), "{body}");
+                assert_eq!(answered.verdicts.len(), asks.len());
+                for (verdict, numbers) in answered.verdicts.iter().zip(numbers[1..].chunks(4)) {
+                    let wait = match verdict.wait {
+                        Wait::None => 0,
+                        Wait::Never => -1,
+                        Wait::Ms(ms) => ms as i64,
+                    };
+                    let said =
+                        [verdict.limit as i64, verdict.remaining as i64, verdict.reset_ms as i64, wait];
+                    assert_eq!(said, numbers, "{body}");
+                    assert!(numbers[..3].iter().all(|number| *number >= 0) && wait >= -1, "{body}");
+                }
+                let refused = answered
+                    .verdicts
+                    .iter()
+                    .zip(&asks)
+                    .any(|(verdict, ask)| !ask.shadow && !verdict.allowed());
+                assert_eq!((answered.allowed, numbers[0] == 1), (!refused, !refused), "{body}");
+            }
+            Err(error) => {
+                assert!(CLASSES.contains(&error.class));
+                assert!(!error.sign.contains("s3cret") && error.sign.len() < 80, "{}", error.sign);
+            }
+        }
+    });
+}
