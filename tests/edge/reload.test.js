@@ -1,6 +1,7 @@
 // A policy put into POLICY_KV while the Worker runs. The namespace is workerd's own client before a server of the test's.
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { SignJWT } from 'jose';
 import { many, statuses } from './support/client.js';
 import { left } from './support/fields.js';
 import { useNamespace } from './support/namespace.js';
@@ -120,6 +121,26 @@ describe('which policy holds', () => {
     await put(edge, policy(limits, [route('/b', ['b'])], strict));
     const replies = [await edge.send('/a'), await edge.send('/b')];
     assert.deepEqual([replies[0].status, replies[1].status, left(replies[1], 'b')], [404, 200, 6]);
+  });
+
+  test('tokens are verified by the new policy’s key and no more by the one before', async () => {
+    const secrets = { ONE: 'the-first-secret-of-this-test-000', TWO: 'the-second-secret-of-this-test-00' };
+    const by = (/** @type {string} */ secret) => ({
+      ...policy([limit('a', { key: ['jwt:sub'] })]),
+      jwt: { algorithms: ['HS256'], secret },
+    });
+    const edge = await gateway(by('ONE'), secrets);
+    const answers = async () => {
+      const sent = Object.values(secrets).map(async (secret) => {
+        const token = new SignJWT({ sub: 'me' }).setProtectedHeader({ alg: 'HS256' }).setExpirationTime('1h');
+        const signed = await token.sign(new TextEncoder().encode(secret));
+        return (await edge.send('/a', { headers: { authorization: `Bearer ${signed}` } })).status;
+      });
+      return Promise.all(sent);
+    };
+    assert.deepEqual(await answers(), [200, 400]);
+    await put(edge, by('TWO'));
+    assert.deepEqual(await answers(), [400, 200]);
   });
 
   test('a right one heals a Worker whose POLICY is wrong', async () => {

@@ -151,3 +151,12 @@ fn bindings_that_cannot_be_read_are_said() {
     assert!(answers(&mut isolate, "/a").starts_with("500"));
     assert!(answers(&mut isolate, "/.sluicegate/health").contains("bindings: cannot be read"));
 }
+
+#[test]
+fn a_secret_that_the_new_policy_wants_is_missed_in_the_log() {
+    let mut gateway = gateway(&named("built"), &Bindings::default());
+    let by_claim = limit("a", json!({ "key": ["jwt:sub"] }));
+    let jwt = json!({ "jwt": { "algorithms": ["HS256"], "secret": "JWT_SECRET" } });
+    gateway.reload(Some(&policy("kv", &[by_claim], jwt)), NOW);
+    assert_eq!(events(&mut gateway), ["policy-reloaded", "no-jwt-secret"]);
+}
