@@ -27,8 +27,10 @@
 -- Of c: leases begin and end by the store's clock alone, so that no caller's clock adds a slot; the caller's decides
 -- only whether to ask for it, which a look or a refusal over leases that all still run does without. An id that holds
 -- keeps its fence, has its lease renewed and counts once. A lease that ends more than a minute after a fresh one would
--- is cut to a fresh one by whoever is refused. Commands: ZMSCORE, ZCARD, ZRANGE; TIME, ZADD, PTTL and PEXPIRE for a
--- slot; for leases that have ended ZCOUNT, ZRANGE twice, and a ZREM for each.
+-- is cut to a fresh one by whoever is refused. Every key written has a TTL that no lease in it outlives. Commands:
+-- ZMSCORE, ZCARD, ZRANGE, one more where all slots are held or the first lease is one's own; TIME, ZADD, PTTL and
+-- PEXPIRE for a slot; for leases that have ended ZCOUNT, ZRANGE twice and a ZREM for each; for those cut ZRANGEBYSCORE
+-- and a ZADD for each.
 --
 -- Written for the path where all limits let the request through: it is decided as if charged, and only where a limit
 -- refuses is everything worked out once more without. Tables are made in one piece for up to four limits.

@@ -9,8 +9,8 @@
 -- ARGV[1]           operation; below
 -- ARGV[2], ARGV[3]  limit, and lease in ms           ARGV[4]  ttl: ms from which on idle holders say nothing
 -- ARGV[5], ARGV[6]  id, 1 to 64 of A-Z a-z 0-9 _ -   fence; empty where the operation needs none
--- ARGV[7 .. 9]      of take: ms that the caller goes on waiting, 0 if not at all; ms for which its place is kept
---                   without being asked for again; most waiters
+-- ARGV[7 .. 9]      of take: ms that the caller goes on waiting, 0 if not at all or no longer, which gives up its place;
+--                   ms for which its place is kept without being asked for again; most waiters
 --
 --   take            a slot for an id; one that holds has its lease renewed and keeps its fence
 --   renew, free     of the slot that is held under this id and this fence
@@ -29,7 +29,7 @@
 -- Invariants: the clock is the store's alone, so callers' clocks do not matter; a lease that has ended is never
 -- revived; 0, 2, 3 and 4 leave the holders as they are; a fence is higher than all before it, of those too that a
 -- flush forgot; the slots that are free belong to as many of the oldest waiters; every key written has a TTL that no
--- lease or place in it outlives. Numbers are integers below 2^53. Commands: at most 13, however many hold and wait, and
+-- lease or place in it outlives. Numbers are integers below 2^53. Commands: at most 14, however many hold and wait, and
 -- a ZREM for each whose lease or place is over and is dropped; a list is as long as what it shows.
 
 local FENCES_PER_MS, MARGIN, LONGEST = 1024, 2000, 86402000
@@ -166,5 +166,7 @@ if wait > 0 then
     call('ZADD', queue, whole(clock + kept), id, whole(number), ':' .. id)
   end
   keep(queue, kept + MARGIN, waiting == 0)
+elseif placed then
+  call('ZREM', queue, id, ':' .. id)
 end
 return { 0, again, ahead, clock, limit }

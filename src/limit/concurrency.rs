@@ -163,6 +163,8 @@ impl Holders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limit::{Check, Quota, State, decide};
+    use crate::policy::Algorithm;
 
     const NOW: u64 = 1_785_432_000_000;
     const LEASE: u64 = 30_000;
@@ -228,6 +230,36 @@ mod tests {
         let anew = holders.take(&id("a"), LEASE, NOW + 5 + LEASE);
         assert!(anew.fence > again.fence);
         assert_eq!(holders.all().count(), 1, "who has expired is dropped");
+    }
+
+    #[test]
+    fn the_isolate_decides_over_both_kinds_all_or_nothing() {
+        let quota = |algorithm, limit| Quota { algorithm, limit, burst: limit, window_ms: LEASE };
+        let request = |holders: &Holders, holder: &str, used| {
+            let mut count = State::idle(&quota(Algorithm::FixedWindow, 2), NOW);
+            count.charge(&quota(Algorithm::FixedWindow, 2), used, NOW);
+            let check = |algorithm, limit, state, holder: Option<&str>| Check {
+                quota: quota(algorithm, limit),
+                cost: 1,
+                shadow: false,
+                state: Some(state),
+                holder: holder.map(Rc::from),
+            };
+            let slots = check(Algorithm::Concurrency, 2, State::Holders(holders.clone()), Some(holder));
+            decide(&[slots, check(Algorithm::FixedWindow, 2, count, None)], NOW)
+        };
+        let full = held(&["a", "b"]);
+        let decision = request(&full, "c", 0);
+        assert!(!decision.allowed && decision.writes == [None, None]);
+        let used_up = request(&held(&["a"]), "c", 2);
+        assert!(!used_up.allowed && used_up.writes == [None, None]);
+        assert_eq!((used_up.verdicts[0].remaining, used_up.verdicts[0].wait), (1, Wait::None));
+        let decision = request(&held(&["a"]), "c", 1);
+        assert!(decision.allowed && decision.writes.iter().all(Option::is_some));
+        assert_eq!((decision.verdicts[0].remaining, decision.verdicts[1].remaining), (0, 0));
+        // Who holds already passes, and counts once.
+        assert_eq!(request(&full, "b", 0).verdicts[0].remaining, 0);
+        assert!(request(&full, "b", 0).allowed);
     }
 
     #[test]

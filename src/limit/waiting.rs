@@ -105,7 +105,8 @@ pub struct Ahead {
     pub waiters: u64,
 }
 
-/// Takes one of `limit` slots under an id, in its turn, or waits for it where `patience` says so.
+/// Takes one of `limit` slots under an id, in its turn, or waits for it where `patience` says so. Who does not wait, or
+/// no longer, has no place.
 pub fn take(
     (holders, waiting): (&mut Holders, &mut Waiting),
     id: &Rc<str>,
@@ -119,8 +120,13 @@ pub fn take(
         if free <= waiters {
             let wait_ms = if free > 0 { waiting.first_ms(clock_ms) } else { holders.reset_ms(clock_ms) };
             let ahead = Ahead { wait: if wait_ms > 0 { Wait::Ms(wait_ms) } else { Wait::Never }, waiters };
-            let patience = patience.filter(|patience| patience.wait_ms > 0);
-            let placed = patience.is_none_or(|patience| waiting.join(id, patience, clock_ms));
+            let placed = match patience.filter(|patience| patience.wait_ms > 0) {
+                Some(patience) => waiting.join(id, patience, clock_ms),
+                None => {
+                    waiting.leave(id);
+                    true
+                }
+            };
             return if placed { Turn::Refused(ahead) } else { Turn::QueueFull(ahead) };
         }
         waiting.leave(id);

@@ -21,7 +21,7 @@ use super::super::random::{Random, seed, setting};
 use super::super::support::redis::{Client, Reply, Server};
 
 const CLIENTS: u64 = 20;
-/// Operations of all clients, where `SLUICEGATE_STEPS` does not say.
+/// Operations of all clients, where `SLUICEGATE_STEPS` does not ask for more.
 const OPERATIONS: u64 = 10_000;
 const LIMIT: u64 = 5;
 const LEASE: Duration = Duration::from_millis(20);
@@ -218,7 +218,7 @@ impl Actor {
 fn run(server: &Server, (check, slots): (Script, Script), trouble: Trouble) -> History {
     let seed = seed();
     println!("SLUICEGATE_SEED={seed}");
-    let operations = setting("SLUICEGATE_STEPS").unwrap_or(OPERATIONS);
+    let operations = setting("SLUICEGATE_STEPS").map_or(OPERATIONS, |steps| steps.max(OPERATIONS));
     server.client().call(&["FLUSHALL"]);
     let count = AtomicU64::new(0);
     let work = |name: u64| {

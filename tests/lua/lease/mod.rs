@@ -12,5 +12,7 @@ mod model;
 mod mutants;
 pub mod play;
 pub mod property;
+mod stored;
+mod subject;
 mod trace;
 pub mod vectors;

@@ -5,17 +5,16 @@ use std::rc::Rc;
 
 use sluicegate::limit::concurrency::{Holders, Lease, Touch};
 use sluicegate::limit::waiting::{self, Ahead, Patience, Turn, Waiting};
-use sluicegate::limit::{CLOCK_SLACK_MS, Check, Quota, State, TTL_MARGIN_MS, Verdict, Wait, decide};
-use sluicegate::policy::{Algorithm, bounds};
+use sluicegate::limit::{Check, Quota, State, Verdict, Wait, decide};
+use sluicegate::policy::Algorithm;
 
-use super::super::model::{CHARGE_TTL_MS, in_force_of};
+use super::super::model::CHARGE_TTL_MS;
 use super::super::trace::{Rule, absolute};
+use super::subject::{Life, Seat, Subject};
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
 
 /// How much longer than a place in it a queue's key lives.
 const QUEUE_MARGIN_MS: u64 = 2_000;
-/// What a key gets that has lost its TTL: the longest lease, and the margin.
-const LONGEST_MS: u64 = bounds::LEASE_MS.1 + TTL_MARGIN_MS;
 
 /// Everything that is known of the subjects of a trace.
 #[derive(Debug, Clone)]
@@ -26,56 +25,6 @@ pub struct Model {
     pub charges: BTreeMap<String, (u64, String)>,
     /// Whether the store's clock has told the truth all along.
     pub honest: bool,
-}
-
-/// One subject of one limit.
-#[derive(Debug, Clone)]
-pub struct Subject {
-    /// The limit.
-    pub rule: Rule,
-    /// Text of the override's key.
-    pub over: Option<String>,
-    /// What is known.
-    pub state: Option<State>,
-    /// Who waits.
-    pub waiting: Waiting,
-    /// When the keys of state and queue expire.
-    pub life: Life,
-    /// See `life`.
-    pub queue_life: Life,
-}
-
-/// When a key expires, in ms of true time since time 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Life {
-    /// There is no key.
-    None,
-    /// It has no TTL.
-    Forever,
-    /// Then.
-    Until(u64),
-}
-
-impl Life {
-    fn kept(&mut self, at: u64, ms: u64) {
-        *self = match *self {
-            Self::None => Self::Until(at + ms),
-            Self::Forever => Self::Until(at + LONGEST_MS),
-            Self::Until(due) => Self::Until(due.max(at + ms)),
-        };
-    }
-
-    fn over(self, at: u64) -> bool {
-        matches!(self, Self::Until(due) if due <= at)
-    }
-}
-
-/// A concurrency limit as one request finds it.
-struct Seat {
-    holders: Holders,
-    clock_ms: u64,
-    mended: bool,
-    wait: Wait,
 }
 
 impl Model {
@@ -317,64 +266,6 @@ impl Model {
             Act::List => return subject.listed(limit, clock),
         };
         items(&reply)
-    }
-}
-
-impl Subject {
-    /// Who holds.
-    pub fn holders(&self) -> Holders {
-        match &self.state {
-            Some(State::Holders(holders)) => holders.clone(),
-            _ => Holders::default(),
-        }
-    }
-
-    fn write(&mut self, holders: Holders, at: u64) {
-        self.state = Some(State::Holders(holders));
-        self.life.kept(at, self.rule.quota.ttl_ms());
-    }
-
-    /// The quota after the override, and whether that is a ban. A text of another form counts as none.
-    fn in_force(&self, now_ms: u64) -> (Quota, Option<Wait>) {
-        in_force_of(self.rule.quota, self.over.as_deref(), now_ms)
-    }
-
-    /// Whose clock a request goes by, and what it finds by that.
-    fn seat(&self, id: &Rc<str>, quota: Quota, cost: u64, now_ms: u64, store_ms: u64) -> Seat {
-        let mut holders = self.holders();
-        let far = |clock: u64| clock + quota.window_ms + CLOCK_SLACK_MS;
-        let ends = |of: fn(std::vec::IntoIter<u64>) -> Option<u64>| {
-            of(holders.all().map(|(_, lease)| lease.expires_ms).collect::<Vec<u64>>().into_iter())
-        };
-        let (first, last) = (ends(Iterator::min), ends(Iterator::max));
-        let known = holders.all().any(|(other, _)| other == id);
-        let full = cost > 0 && holders.all().count() as u64 >= quota.limit && !known;
-        let last = last.filter(|_| full);
-        let ended = first.is_some_and(|first| first <= now_ms);
-        let asked = ended || (cost > 0 && last.is_none_or(|last| last > far(now_ms)));
-        let clock_ms = if asked { store_ms } else { now_ms };
-        let mended = last.is_some_and(|last| last > far(clock_ms)) && holders.mend(quota.window_ms, clock_ms);
-        let wait = if cost > 0 { holders.wait(Some(id), quota.limit, clock_ms) } else { Wait::None };
-        Seat { holders, clock_ms, mended, wait }
-    }
-
-    fn listed(&self, limit: u64, clock: u64) -> Vec<Item> {
-        let holders = self.holders();
-        let mut holding: Vec<(u64, String, u64)> = holders
-            .all()
-            .filter(|(_, lease)| lease.expires_ms > clock)
-            .map(|(id, lease)| (lease.expires_ms, id.to_string(), lease.fence))
-            .collect();
-        holding.sort();
-        let waiters: Vec<String> = self.waiting.living(clock).map(|waiter| waiter.id.to_string()).collect();
-        let counts = [holding.len() as u64, waiters.len() as u64];
-        let head = [1, clock, limit, holders.free(limit, clock)].into_iter().chain(counts);
-        let mut reply: Vec<Item> = head.map(|number| Item::Number(number as i64)).collect();
-        for (ends, id, fence) in holding {
-            reply.extend([Item::Text(id), Item::Number(fence as i64), Item::Number(ends as i64)]);
-        }
-        reply.extend(waiters.into_iter().map(Item::Text));
-        reply
     }
 }
 

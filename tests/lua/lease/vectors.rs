@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use super::super::support::redis::Server;
-use super::model::{Life, Model};
+use super::model::Model;
 use super::play::Stage;
+use super::subject::Life;
 use super::trace::{Act, Item, Step, Trace, relative, relative_request};
 
 /// All of them, in the order of their files.
