@@ -6,7 +6,7 @@ const LONGEST_REPLY = 65_536;
 /**
  * @typedef {object} Reply
  * @property {number} status 0 where there is no whole reply
- * @property {string} body the reply, or why there is none: `deadline` or `connection`
+ * @property {string} body the reply, or why there is none: `deadline`, `connection` or `subrequests`
  * @property {number} retryAfter seconds that a throttling store asked for; 0 where it did not
  */
 
@@ -31,7 +31,9 @@ export async function ask(url, headers, body, timeoutMs) {
   } catch (error) {
     // What the platform says of a lost connection may name the store's host.
     const late = error instanceof Error && error.name === 'TimeoutError';
-    return { status: 0, body: late ? 'deadline' : 'connection', retryAfter: 0 };
+    // A request may make so many calls and no more, which says nothing of the store.
+    const spent = error instanceof Error && /too many subrequests/i.test(error.message);
+    return { status: 0, body: spent ? 'subrequests' : late ? 'deadline' : 'connection', retryAfter: 0 };
   }
 }
 

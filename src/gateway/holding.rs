@@ -132,3 +132,71 @@ pub(super) fn quota(prepared: &Prepared) -> Quota {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Bindings, Reply};
+    use super::*;
+
+    const NOW: u64 = 1_785_432_000_000;
+    const NOTE: &str = "a,192.0.2.1,holder,77";
+
+    fn gateway() -> Gateway {
+        let policy = r#"{"version":1,"gateway":{"origin":"http://o.invalid"},"limits":[{"name":"a","limit":2,
+            "algorithm":"concurrency","lease":"30s","key":["ip"],"on_store_error":"closed"}]}"#;
+        let store_url = Some("http://store.invalid".to_owned());
+        let bindings = Bindings { store_url, has_token: true, ..Bindings::default() };
+        Gateway::new(policy, &bindings).unwrap()
+    }
+
+    fn renewed(gateway: &mut Gateway, reply: Reply<'_>) -> Step {
+        let Step::Slot(call) = gateway.renew(NOTE, NOW) else { panic!("no call") };
+        gateway.conclude_slot(call.ticket, reply, NOW, 0.0)
+    }
+
+    fn whole(body: &str) -> Reply<'_> {
+        Reply::Whole { status: 200, body, retry_after_s: 0 }
+    }
+
+    #[test]
+    fn a_note_comes_back_as_it_was() {
+        let gateway = gateway();
+        assert_eq!(gateway.slot_note(&gateway.slot_of(NOTE).unwrap()), NOTE);
+        for wrong in ["", "b,192.0.2.1,holder,77", "a,192.0.2.1,holder", "a,192.0.2.1,holder,x"] {
+            assert_eq!(gateway.slot_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lost_leases_are_counted_and_said_once() {
+        let mut gateway = gateway();
+        for _ in 0..3 {
+            assert_eq!(renewed(&mut gateway, whole(r#"{"result":[2]}"#)), Step::Done("lost"));
+        }
+        assert_eq!((gateway.take_log().len(), gateway.counters().lost_leases), (1, 3));
+        let kept = whole(r#"{"result":[1,77,1785432030000,1785432000000,2,1]}"#);
+        assert_eq!(renewed(&mut gateway, kept), Step::Done("kept"));
+        assert_eq!(renewed(&mut gateway, whole(r#"{"result":[3]}"#)), Step::Done("lost"));
+        assert_eq!((gateway.take_log().len(), gateway.counters().lost_leases), (1, 4));
+    }
+
+    #[test]
+    fn a_request_out_of_calls_says_nothing_of_the_store() {
+        let mut gateway = gateway();
+        for _ in 0..20 {
+            assert_eq!(renewed(&mut gateway, Reply::None("subrequests")), Step::Done("kept"));
+        }
+        assert!(!gateway.has_log());
+        assert_eq!(gateway.counters().failures, [0; 10]);
+        let failed = renewed(&mut gateway, Reply::None("connection"));
+        assert!(failed == Step::Done("kept") || matches!(failed, Step::Slot(_)));
+        assert_eq!(gateway.take_log().len(), 1);
+    }
+
+    #[test]
+    fn a_limit_that_is_gone_owes_nothing() {
+        let mut gateway = gateway();
+        assert_eq!(gateway.renew("b,-,holder,77", NOW), Step::Done("lost"));
+        assert_eq!(gateway.release("b,-,holder,77", NOW), Step::Done("freed"));
+    }
+}

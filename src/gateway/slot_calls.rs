@@ -14,10 +14,13 @@ use super::{Gateway, holding, log, problem};
 use crate::limit::concurrency::Touch;
 use crate::limit::{Quota, Wait};
 use crate::local::table::LocalAsk;
-use crate::store::breaker::Permit;
+use crate::store::breaker::{Ending, Permit};
 use crate::store::error::Retry;
 use crate::store::slots::{self, Done, Holding, Listed, Operation, Refused, Said};
 use crate::store::{Class, Form, Inflight, ScriptCall, StoreError, key, script};
+
+/// Why there is no reply to a request that has made all the calls that the platform lets it make.
+const SPENT: &str = "subrequests";
 
 /// What the gateway keeps for slots, beside what the entry carries.
 #[derive(Debug)]
@@ -106,6 +109,10 @@ impl Gateway {
             Reply::Whole { status, body, retry_after_s } => {
                 let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
                 (slots::read(status, body, errand.operation), Some(retry_after_ms).filter(|ms| *ms > 0))
+            }
+            Reply::None(SPENT) => {
+                self.breaker.end(errand.permit, Ending::Neutral, now_ms, random);
+                return self.untold(&errand.slot, errand.caller, now_ms);
             }
             Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
         };

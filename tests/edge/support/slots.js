@@ -79,7 +79,8 @@ export async function open(edge, path, options) {
  * @param {{ method?: string, headers?: Record<string, string>, ip?: string }} [options]
  */
 export function begin(edge, path, { method = 'GET', headers = {}, ip = '192.0.2.1' } = {}) {
-  const outgoing = request(edge.url + path, { method, agent: false, headers: { 'cf-connecting-ip': ip, ...headers } });
+  const sent = { 'cf-connecting-ip': ip, ...headers };
+  const outgoing = request({ hostname: '127.0.0.1', port: edge.port, path, method, agent: false, headers: sent });
   outgoing.on('error', () => {});
   /** @type {Promise<import('node:http').IncomingMessage>} */
   const head = new Promise((resolve, reject) => {
