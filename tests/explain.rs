@@ -217,7 +217,7 @@ fn courses() {
     assert_eq!(course("GET", "http://h/free", &[("via", "1.1 sluicegate")]), Course::Loop);
     assert_eq!(course("GET", "http://h/nothing", &[]), Course::Unmatched);
     assert_eq!(course("GET", "http://h/free", &[]), Course::WithoutLimits);
-    let preflight = [("access-control-request-method", "POST")];
+    let preflight = [("origin", "https://app.example"), ("access-control-request-method", "POST")];
     assert_eq!(course("OPTIONS", "http://h/loose", &preflight), Course::Preflight);
     assert_eq!(course("OPTIONS", "http://h/loose", &[]), Course::Limited);
 }

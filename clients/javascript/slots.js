@@ -117,7 +117,7 @@ export class Slots {
           method,
           headers: { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' },
           body: JSON.stringify(body),
-          signal: AbortSignal.timeout(waitMs + PATIENCE_MS),
+          signal: AbortSignal.timeout(Math.ceil(waitMs) + PATIENCE_MS),
         });
         const text = await response.text();
         const answer = text.startsWith('{') ? JSON.parse(text) : {};

@@ -337,7 +337,8 @@ impl Gateway {
             Retry::Yes => true,
             // A slot is taken once under its id, however often it is asked for.
             Retry::WithChargeId => {
-                pending.charge.is_some() || pending.asks.iter().all(settle::is_concurrency)
+                let slots_only = !pending.asks.is_empty() && pending.asks.iter().all(settle::is_concurrency);
+                pending.charge.is_some() || slots_only
             }
             Retry::No => false,
         };
