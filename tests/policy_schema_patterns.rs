@@ -192,3 +192,37 @@ fn patterns_are_the_parsers() {
         agree(json!({"version": 1, "gateway": {"origin": "binding:A"}, "defaults": exempt}), network);
     }
 }
+
+/// Wherever a claim may stand, it needs `[jwt]`, and `[jwt]` needs it: for both.
+#[test]
+fn a_claim_anywhere_goes_with_tokens() {
+    let schema =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("policy.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&serde_json::from_str(&schema).unwrap()).unwrap();
+    let places = [
+        ("/limits/1/key", json!(["ip", "jwt:sub"])),
+        ("/limits/1/plan", json!("jwt:plan")),
+        ("/limits/1/idempotency", json!("jwt:jti")),
+        ("/limits/1/exempt", json!({"country": "CH", "jwt:role": "admin"})),
+        ("/defaults/exempt", json!({"jwt:role": "admin"})),
+        ("/limits/1/shadow", json!(true)),
+    ];
+    for (place, value) in places {
+        for tokens in [false, true] {
+            let limit = |name: &str| {
+                json!({"name": name, "algorithm": "fixed-window", "limit": 1, "window": "1s", "key": ["ip"],
+                    "plan": "ip", "plans": {"a": 1}, "on_store_error": "open"})
+            };
+            let mut policy = json!({"version": 1, "gateway": {"origin": "binding:A"}, "defaults": {},
+                "limits": [limit("a"), limit("b")]});
+            let (table, field) = place.rsplit_once('/').unwrap();
+            policy.pointer_mut(table).unwrap()[field] = value.clone();
+            if tokens {
+                policy["jwt"] = json!({"algorithms": ["HS256"], "secret": "S"});
+            }
+            let right = tokens == value.to_string().contains("jwt:");
+            assert_eq!(read_json(&policy.to_string()).is_ok(), right, "the parser: {place}, [jwt]: {tokens}");
+            assert_eq!(validator.is_valid(&policy), right, "the schema: {place}, [jwt]: {tokens}");
+        }
+    }
+}
