@@ -156,11 +156,11 @@ fn the_numbers() {
     assert_eq!(explanation.host, "api.example.com");
     let whole = serde_json::to_value(&explanation).unwrap();
     let [burst, tenant, country] = whole["limits"].as_array().unwrap().as_slice() else { panic!("{whole}") };
-    assert_eq!(burst["quota"], json!({"limit": 10, "burst": 25, "window": "1s"}));
+    assert_eq!(burst["quota"], json!({"limit": 10, "burst": 25, "window": "1s", "lease": null}));
     assert_eq!(burst["from_idle"], json!({"passes": true, "remaining": 24}));
-    assert_eq!(burst["degraded"], json!({"limit": 1, "burst": 3, "window": "1s"}));
+    assert_eq!(burst["degraded"], json!({"limit": 1, "burst": 3, "window": "1s", "lease": null}));
     assert_eq!(burst["store_key"], "sg:1:burst:b1s:192.0.2.1");
-    assert_eq!(tenant["quota"], json!({"limit": 600, "burst": null, "window": "1m"}));
+    assert_eq!(tenant["quota"], json!({"limit": 600, "burst": null, "window": "1m", "lease": null}));
     assert_eq!(tenant["plan"], json!({"part": "header:x-plan", "value": "pro", "known": true}));
     assert_eq!(tenant["cost"], json!({"units": 5, "header": "x-cost", "stated": true, "max": 100}));
     assert_eq!(tenant["from_idle"]["remaining"], 595);
@@ -171,6 +171,43 @@ fn the_numbers() {
     assert_eq!(whole["answer"]["forwarded_to"], "http://origin.example");
     assert_eq!(whole["store_down"], json!({"tier": "closed", "by": ["tenant"]}));
     assert_eq!(whole["keyed_digests"], true);
+}
+
+/// A concurrency limit has slots and leases, not units and windows; the slot of the request itself is taken.
+#[test]
+fn slots_are_told_as_slots() {
+    let explained = |plan: &str| {
+        let slots = json!({"name": "slots", "algorithm": "concurrency", "limit": 20, "lease": "30s",
+            "key": ["ip"], "plan": "header:x-plan", "plans": {"one": 1, "gone": "blocked"}});
+        let mut policy = policy();
+        policy["limits"].as_array_mut().unwrap().push(slots);
+        let route = json!({"name": "report", "path": "/report", "limits": ["slots"]});
+        policy["routes"].as_array_mut().unwrap().push(route);
+        let headers = [("cf-connecting-ip", "192.0.2.1"), ("x-plan", plan)];
+        let request = Request { method: "GET", url: "http://h/report", platform: &Told(&headers) };
+        let gateway = Gateway::new(&policy.to_string(), &bindings(false)).unwrap();
+        gateway.explain(&request, &Claims::default(), NOW_MS)
+    };
+    let explanation = explained("none");
+    let limit = serde_json::to_value(&explanation.limits[0]).unwrap();
+    assert_eq!(limit["quota"], json!({"limit": 20, "burst": null, "window": null, "lease": "30s"}));
+    assert_eq!(limit["degraded"], json!({"limit": 2, "burst": null, "window": null, "lease": "30s"}));
+    assert_eq!(limit["from_idle"], json!({"passes": true, "remaining": 19}));
+    let headers = &explanation.answer.as_ref().unwrap().headers;
+    assert!(headers["RateLimit"].contains(";r=19;"), "as many as the answer says: {headers:?}");
+    let text = explanation.to_string();
+    for line in [
+        "  quota           20 at once, leases of 30s: header:x-plan is \"none\", which is no plan, so the limit's own\n",
+        "  cost            one slot, held until the answer has ended\n",
+        "  from idle       passes, 19 left\n",
+        "  on_store_error  degraded: each isolate grants 2 at once, leases of 30s\n",
+    ] {
+        assert!(text.contains(line), "{line}in\n{text}");
+    }
+    assert!(
+        explained("one").to_string().contains("  quota           1 at once, leases of 30s: plan \"one\"")
+    );
+    assert!(explained("gone").to_string().contains("  quota           blocked: plan \"gone\""));
 }
 
 /// The model's word, and so the Worker's: a cost above what the plan has can never pass.

@@ -167,7 +167,7 @@ fn every_field_stands_in_the_reference_as_it_is() {
     wrong.extend(
         stale.map(|heading| format!("docs/policy.md: the section {heading:?} is of no table of the schema")),
     );
-    assert!(objects_by_heading.len() >= 11, "{:?}", objects_by_heading.keys());
+    assert!(objects_by_heading.len() >= 12, "{:?}", objects_by_heading.keys());
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
@@ -181,7 +181,9 @@ fn bounds_of_durations_are_the_parsers() {
         ("[store]", "timeout", bounds::TIMEOUT_MS),
         ("[store]", "remember", bounds::REMEMBER_MS),
         ("[store.retry]", "backoff", bounds::BACKOFF_MS),
+        ("[jwt]", "leeway", bounds::LEEWAY_MS),
         ("[[limits]]", "window", window),
+        ("[[limits]]", "lease", bounds::LEASE_MS),
     ];
     let fields = fields.into_iter().chain(breaker.map(|name| ("[store.breaker]", name, bounds::BREAKER_MS)));
     let sections = sections(&read("docs/policy.md"));

@@ -161,9 +161,10 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 24] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
+    ("", "jwt", "no token is believed"),
     ("", "defaults", "its fields are for limits that do not say"),
     ("", "limits", "a list: none"),
     ("", "routes", "a list: none"),
@@ -172,10 +173,16 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 24] = [
     ("store", "retry", "its fields have their own"),
     ("store.breaker", "slow_call", "a part of store.timeout"),
     ("degraded", "binding", "none is asked"),
+    ("jwt", "jwks", "secret is there instead"),
+    ("jwt", "secret", "jwks is there instead"),
+    ("jwt", "issuer", "any issuer"),
+    ("jwt", "audience", "any audience"),
     ("defaults", "on_store_error", "each limit says"),
     ("defaults", "on_missing_key", "that of limits"),
     ("defaults", "shadow", "that of limits"),
     ("defaults", "exempt", "nobody"),
+    ("limit", "window", "a concurrency limit has none, any other must"),
+    ("limit", "lease", "a concurrency limit must, any other has none"),
     ("limit", "burst", "the limit"),
     ("limit", "plan", "no plans"),
     ("limit", "plans", "no plans"),
@@ -240,8 +247,7 @@ fn defaults_are_the_parsers() {
     plain["limits"][0] = limit;
     assert_eq!(shown(&plain), without);
     // A cost that is said replaces the table above, so it is held against none.
-    let mut costless =
-        json!({"version": 1, "gateway": {"origin": "binding:API"}, "limits": [plain["limits"][0]]});
+    let mut costless = plain.clone();
     costless["limits"][0].as_object_mut().unwrap().remove("cost");
     let without = shown(&costless);
     costless["limits"][0]["cost"] = defaults("limit")["cost"].clone();

@@ -8,6 +8,7 @@ import { FAULTS } from '../../dev/store/faults.js';
 import { many, statuses, tiers } from './support/client.js';
 import { left, problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from './support/fields.js';
 import { CALM_BREAKER } from './support/policy.js';
+import { held, holders, open, untilHeld } from './support/slots.js';
 import { useWorld } from './support/world.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
@@ -45,6 +46,13 @@ describe('llm-api.toml', () => {
   });
   /** @param {string} tenant @param {Record<string, string>} headers */
   const chat = (tenant, headers) => ({ method: 'POST', headers: { 'x-tenant': tenant, ...headers }, body: '{}' });
+  /** The tenant as its slots are kept in the store. @param {string} tenant @returns {string} */
+  const subject = (tenant) => {
+    const request = ['POST', '/v1/x', '-H', 'cf-connecting-ip: 192.0.2.1', '-H', `x-tenant: ${tenant}`];
+    const { limits } = check('examples/llm-api.toml', '--explain', ...request);
+    const slots = limits.find((/** @type {any} */ { name }) => name === 'tenant-streams');
+    return slots.store_key.replace('sg:1:tenant-streams:c:', '');
+  };
 
   test('tokens are what is counted, by tenant, at the size of its plan', async () => {
     const edge = await started(policy);
@@ -53,6 +61,7 @@ describe('llm-api.toml', () => {
     assert.equal(small.status, 200);
     assert.deepEqual(rateLimitPolicy(small)['tenant-tokens'], { q: 100_000, w: 60 });
     assert.equal(left(small, 'tenant-day'), 850_000);
+    await untilHeld(world, 'tenant-streams', 0, subject('acme'));
     const refused = await edge.send(path, chat('acme', { 'x-plan': 'trial', 'x-tokens': '150000' }));
     const document = problem(refused, 429);
     assert.deepEqual([document.type, document['violated-policies']], [QUOTA_EXCEEDED, ['tenant-tokens']]);
@@ -63,6 +72,36 @@ describe('llm-api.toml', () => {
     assert.deepEqual([other.status, left(other, 'tenant-day')], [200, 850_000]);
     const { path: sent, headers, body } = world.origin.seen[0];
     assert.deepEqual([sent, headers['x-tokens'], body], [path, '150000', '{}']);
+  });
+
+  test('a tenant has its slots while answers stream: one on trial, more by its plan', async () => {
+    const edge = await started(policy);
+    const acme = subject('acme');
+    const [path, other] = ['/v1/chat/completions', '/v1/embeddings'];
+    const streams = held(world, path);
+    const trial = { method: 'POST', headers: { 'x-tenant': 'acme', 'x-plan': 'trial', 'x-tokens': '1000' } };
+    const first = await open(edge, path, trial);
+    assert.equal(first.response.statusCode, 200);
+    const refused = await edge.send(other, chat('acme', { 'x-plan': 'trial', 'x-tokens': '1000' }));
+    assert.deepEqual(problem(refused, 429)['violated-policies'], ['tenant-streams']);
+    assert.deepEqual(rateLimitPolicy(refused)['tenant-streams'], { q: 1, qu: 'concurrent-requests' });
+    assert.equal((await edge.send(other, chat('acme', { 'x-tokens': '1000' }))).status, 429, 'no plan has one too');
+    assert.equal((await edge.send(other, chat('bolt', { 'x-plan': 'trial' }))).status, 200, 'another tenant');
+    // On a larger plan the stream that runs is one of four.
+    const build = { ...trial, headers: { ...trial.headers, 'x-plan': 'build' } };
+    const more = [await open(edge, path, build), await open(edge, path, build), await open(edge, path, build)];
+    assert.deepEqual(
+      more.map(({ response }) => response.statusCode),
+      [200, 200, 200],
+    );
+    assert.equal((await holders(world, 'tenant-streams', acme)).length, 4);
+    assert.equal((await edge.send(other, chat('acme', { 'x-plan': 'build', 'x-tokens': '1000' }))).status, 429);
+    for (const stream of streams) stream.end();
+    await Promise.all([first, ...more].map((stream) => stream.whole()));
+    await untilHeld(world, 'tenant-streams', 0, acme);
+    const next = await edge.send(other, chat('acme', { 'x-plan': 'trial', 'x-tokens': '1000' }));
+    // Five passed and three found no slot, which cost neither tokens nor budget.
+    assert.deepEqual([next.status, left(next, 'tenant-day')], [200, 1_000_000 - 5 * 1000]);
   });
 
   test('the default cost, a cost that is too great, a tenant that is not said', async () => {

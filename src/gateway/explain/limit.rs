@@ -7,7 +7,7 @@ use super::super::prepared::{Allowance, Prepared};
 use super::super::{Gateway, settle};
 use super::words;
 use crate::limit::{self, Check, Quota, Wait};
-use crate::policy::{ExemptValue, KeyPart, OnStoreError, duration};
+use crate::policy::{Algorithm, ExemptValue, KeyPart, Limit, OnStoreError, duration};
 use crate::store::Ask;
 use crate::subject::Attributes;
 
@@ -71,12 +71,14 @@ pub enum Applies {
 /// A quota in numbers.
 #[derive(Debug, Serialize)]
 pub struct Numbers {
-    /// Units per window; a word where it is `"unlimited"` or `"blocked"`.
+    /// Units per window, or slots at once; a word where it is `"unlimited"` or `"blocked"`.
     pub limit: serde_json::Value,
     /// Units at once from idle, for a token bucket.
     pub burst: Option<u64>,
-    /// As the policy writes it; of a concurrency limit its lease.
-    pub window: String,
+    /// As the policy writes it; a concurrency limit has none.
+    pub window: Option<String>,
+    /// As the policy writes it, of a concurrency limit.
+    pub lease: Option<String>,
 }
 
 /// How the plan was found.
@@ -203,7 +205,9 @@ pub(super) fn explain(
 
 /// The model's verdict on a subject that has used nothing.
 fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
-    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder: None };
+    // Nothing is held that the holder's id could be held against.
+    let holder = (ask.quota.algorithm == Algorithm::Concurrency).then(|| "".into());
+    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })
 }
@@ -243,21 +247,25 @@ fn give(part: &KeyPart, client_ip: &str) -> Option<String> {
 }
 
 fn numbers(prepared: &Prepared, allowance: &Allowance) -> Numbers {
-    let word = |word: &str| Numbers {
-        limit: word.into(),
-        burst: None,
-        window: duration::to_text(prepared.limit.window_ms),
-    };
+    let Limit { algorithm, window_ms, .. } = prepared.limit;
     match allowance {
-        Allowance::Unlimited => word("unlimited"),
-        Allowance::Blocked => word("blocked"),
+        Allowance::Unlimited => over("unlimited".into(), None, algorithm, window_ms),
+        Allowance::Blocked => over("blocked".into(), None, algorithm, window_ms),
         Allowance::Limited(quota, _) => counted(quota),
     }
 }
 
 fn counted(quota: &Quota) -> Numbers {
-    let burst = (quota.algorithm == crate::policy::Algorithm::TokenBucket).then_some(quota.burst);
-    Numbers { limit: quota.limit.into(), burst, window: duration::to_text(quota.window_ms) }
+    let burst = (quota.algorithm == Algorithm::TokenBucket).then_some(quota.burst);
+    over(quota.limit.into(), burst, quota.algorithm, quota.window_ms)
+}
+
+/// Numbers with the time they hold for: a lease or a window, by the algorithm.
+fn over(limit: serde_json::Value, burst: Option<u64>, algorithm: Algorithm, ms: u64) -> Numbers {
+    let slots = algorithm == Algorithm::Concurrency;
+    let text = duration::to_text(ms);
+    let (window, lease) = if slots { (None, Some(text)) } else { (Some(text), None) };
+    Numbers { limit, burst, window, lease }
 }
 
 fn exemptions(prepared: &Prepared, attributes: &dyn Attributes) -> Exemptions {

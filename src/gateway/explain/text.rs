@@ -92,6 +92,7 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
     line(out, "quota", &quota(limit))?;
     if let Some(cost) = &limit.cost {
         let text = match &cost.header {
+            None if limit.quota.lease.is_some() => "one slot, held until the answer has ended".to_owned(),
             None => cost.units.to_string(),
             Some(header) if cost.stated => {
                 format!("{}, as header {header} says (at most {})", cost.units, cost.max)
@@ -161,9 +162,10 @@ fn quota(limit: &Explained) -> String {
 
 fn numbers(numbers: &Numbers) -> String {
     let burst = numbers.burst.map_or(String::new(), |burst| format!(", {burst} at once from idle"));
-    match &numbers.limit {
-        serde_json::Value::String(word) => word.clone(),
-        limit => format!("{limit} per {}{burst}", numbers.window),
+    match (&numbers.limit, &numbers.window, &numbers.lease) {
+        (serde_json::Value::String(word), _, _) => word.clone(),
+        (limit, _, Some(lease)) => format!("{limit} at once, leases of {lease}"),
+        (limit, window, None) => format!("{limit} per {}{burst}", window.as_deref().unwrap_or_default()),
     }
 }
 
