@@ -221,11 +221,25 @@ export class Slot {
       const { status, answer, retryAfterMs } = await this.#slots.call('POST', this.#path + step, body, {
         waitMs: wait,
       });
-      if (status === 200 || status === 201) return this.#held(answer, age);
+      if (status === 200 || status === 201) {
+        this.#held(answer, age);
+        // It was taken at some moment of a long wait; a renewal tells how old the lease is.
+        if (age() < this.#leaseMs / 3 || (await this.#renewed())) return;
+        continue;
+      }
       const detail = answer.detail ?? `the gateway answered ${status}`;
       if (status !== 429) throw new SlotsError(detail, status);
       if (left <= wait) throw new SlotRefused(detail, retryAfterMs);
     }
+  }
+
+  /** Renews before anybody has been told of the slot. @returns {Promise<boolean>} whether it is held */
+  async #renewed() {
+    clearTimeout(this.#timer);
+    const age = clock();
+    const { status, answer } = await this.#slots.call('PUT', `${this.#path}/${this.id}`, { fence: this.fence });
+    if (status === 200) this.#held(answer, age);
+    return status === 200;
   }
 
   /** @param {{ fence: number, lease_ms: number }} answer @param {() => number} age */

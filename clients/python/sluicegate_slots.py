@@ -189,7 +189,16 @@ class Slot:
             now = min(left, LONGEST_WAIT)
             status, answer, retry_after = self._slots._call("POST", self._path + step, body, wait=now)
             if status in (200, 201):
-                break
+                lease = answer["lease_ms"] / 1000
+                if age() < lease / 3:
+                    break
+                # It was taken at some moment of a long wait; a renewal tells how old the lease is.
+                age = _Age()
+                body_of_renewal = {"fence": answer["fence"]}
+                status, answer, retry_after = self._slots._call("PUT", f"{self._path}/{self.id}", body_of_renewal)
+                if status == 200:
+                    break
+                continue
             detail = answer.get("detail") or f"the gateway answered {status}"
             if status != 429:
                 raise SlotsError(detail, status)

@@ -155,7 +155,9 @@ mod tests {
         }
         let long = "x".repeat(LONGEST_VALUE);
         assert_eq!(of(TENANT, &long), Ok(sent(TENANT, &[&long])));
-        assert!(of(TENANT, &format!("{long}x")).is_err_and(|detail| detail.contains("longer than 8192 bytes")));
+        assert!(
+            of(TENANT, &format!("{long}x")).is_err_and(|detail| detail.contains("longer than 8192 bytes"))
+        );
         assert_eq!(of(PAIR, "a%2Cb,c"), Ok(sent(PAIR, &["a,b", "c"])));
         assert_ne!(of(PAIR, "a%2Cb,c"), of(PAIR, "a,b%2Cc"));
     }

@@ -142,7 +142,7 @@ for (const language of LANGUAGES) {
 
     test('many processes, never more at once than the limit', async () => {
       const gateway = await world.gateway(diagnoses(2));
-      const [most, total, site] = await inside();
+      const [most, total, site] = await inside(18);
       const many = await Promise.all(Array.from({ length: 6 }, () => worker(gateway, { waitMs: 9_000, site })));
       const worked = await Promise.all(
         many.map(async (one) => {
@@ -159,14 +159,22 @@ for (const language of LANGUAGES) {
   });
 }
 
-/** A server that counts who is inside. @returns {Promise<[() => number, () => number, string]>} */
-async function inside() {
+/**
+ * A server that counts who is inside, and lets nobody work before there are two, or the last has come.
+ *
+ * @param {number} all
+ * @returns {Promise<[() => number, () => number, string]>}
+ */
+async function inside(all) {
   let [now, most, total] = [0, 0, 0];
+  /** @type {import('node:http').ServerResponse[]} */
+  const alone = [];
   const server = createServer((request, response) => {
+    alone.push(response);
     now += request.url === '/in' ? 1 : -1;
     most = Math.max(most, now);
     total += request.url === '/in' ? 1 : 0;
-    response.end();
+    if (request.url === '/out' || now > 1 || total === all) for (const one of alone.splice(0)) one.end();
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
   servers.push(server);

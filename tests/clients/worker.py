@@ -19,7 +19,9 @@ slot = None
 
 
 def say(**event):
-    print(json.dumps({"at": int(time.time() * 1000), **event}), flush=True)
+    # One write a line: threads speak here.
+    sys.stdout.write(json.dumps({"at": int(time.time() * 1000), **event}) + "\n")
+    sys.stdout.flush()
 
 
 def watch(held):

@@ -102,7 +102,10 @@ fn requests() {
             Step::Page => assert!(url.contains("sluicegate"), "{url}"),
             Step::Answer(answer) => {
                 let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
-                assert!(matches!(answer.status, 200 | 400 | 401 | 404 | 405 | 414 | 431 | 508), "{url}: {body}");
+                assert!(
+                    matches!(answer.status, 200 | 400 | 401 | 404 | 405 | 414 | 431 | 508),
+                    "{url}: {body}"
+                );
                 assert!(!answer.body.contains("s3cret"), "{url} {:?}: {body}", platform.0);
                 assert!(answer.headers.iter().all(|(_, value)| !value.contains(['\n', '\r'])));
             }
