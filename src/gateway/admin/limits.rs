@@ -103,6 +103,11 @@ impl Gateway {
 
     /// Forgets what a subject has used of one limit; its override stays.
     pub(super) fn forget(&mut self, target: Target, now_ms: u64) -> Step {
+        if self.rules.limits.get(target.limit).is_some_and(Prepared::is_concurrency) {
+            let detail = "a slot ends with its holder or its lease; free one by \
+                          DELETE /.sluicegate/v1/slots/{limit}/{subject}/{id}";
+            return Step::Answer(problem::plain(409, "Slots are held", detail));
+        }
         if let Some(form) = self.form {
             let call = Call { target, what: What::Forget };
             return self.send(form, Vec::new(), None, Purpose::Admin(Box::new(call)), now_ms);
