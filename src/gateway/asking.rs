@@ -6,7 +6,7 @@
 
 use std::rc::Rc;
 
-use super::answer::{Call, Location, Step};
+use super::answer::{Call, Step};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
 use super::rules::Rules;
@@ -16,9 +16,6 @@ use crate::policy::{Dialect, OnStoreError};
 use crate::store::breaker::Permit;
 use crate::store::error::Retry;
 use crate::store::{Answered, Ask, ChargeId, Class, Form, Said, ScriptCall, StoreError, call, reply, script};
-
-/// When a request that is refused for want of the store may try again, at the earliest, in milliseconds.
-const SOONEST_RETRY_MS: u64 = 1_000;
 
 /// What the store said, as the entry brings it.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +52,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    fn holder(&self) -> Option<&Rc<str>> {
+    pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
             Self::Check | Self::Admin(_) => None,
@@ -78,14 +75,6 @@ pub(super) struct Pending {
     deadline_ms: u64,
     permit: Permit,
     retried: bool,
-}
-
-/// A decision that waits for the platform's own limiter.
-#[derive(Debug)]
-pub(super) struct Located {
-    asks: Vec<Ask>,
-    rules: Rc<Rules>,
-    purpose: Purpose,
 }
 
 impl Gateway {
@@ -213,39 +202,6 @@ impl Gateway {
             }
             Err(error) => self.failed(pending, &error, retry_after_ms, now_ms, random),
         }
-    }
-
-    /// Brings the answers of the platform's own limiter, one character for each degraded limit: `1` let through, `0`
-    /// refused, anything else no answer.
-    pub fn conclude_location(&mut self, ticket: u32, answers: &str, now_ms: u64) -> Step {
-        let Some(Located { asks, rules, purpose }) = self.located.take(ticket) else {
-            return Step::Again;
-        };
-        self.under(rules, |gateway| gateway.read_location(&asks, purpose, answers, now_ms))
-    }
-
-    fn read_location(&mut self, asks: &[Ask], purpose: Purpose, answers: &str, now_ms: u64) -> Step {
-        let (slots, degraded): (Vec<&Ask>, Vec<&Ask>) = settle::degraded_asks(&self.rules.limits, asks)
-            .into_iter()
-            .partition(|ask| settle::is_concurrency(ask));
-        let refused: Vec<Line> = degraded
-            .iter()
-            .zip(answers.chars())
-            .filter(|(_, answer)| *answer == '0')
-            .map(|(ask, _)| settle::refused_at_location(ask))
-            .collect();
-        let outcome = if refused.iter().any(Line::refuses) {
-            Outcome::of(Tier::Degraded, refused)
-        } else {
-            let answered = answers.chars().chain(std::iter::repeat('x'));
-            let open = degraded.into_iter().zip(answered).filter(|(_, answer)| *answer != '1');
-            let open = open.filter(|(_, answer)| *answer != '0').map(|(ask, _)| ask);
-            // Only the isolate knows what it holds.
-            let open: Vec<&Ask> = open.chain(slots).collect();
-            self.degraded(&open, &purpose, now_ms)
-        };
-        let outcome = Outcome { tier: Tier::Degraded, ..outcome }.among(asks);
-        self.finish(outcome, purpose, now_ms)
     }
 
     fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
@@ -381,39 +337,5 @@ impl Gateway {
 
     pub(super) fn may_fall_back(&self) -> bool {
         self.rules.policy.store.dialect == Dialect::Auto
-    }
-
-    /// What each limit's policy says when the store cannot.
-    fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
-        let retry_ms = self.retry_ms(now_ms);
-        if let Purpose::Admin(call) = purpose {
-            return self.unanswered(&call, retry_ms);
-        }
-        if let Some(outcome) = settle::closed(&self.rules.limits, &asks, retry_ms) {
-            return self.finish(outcome.among(&asks), purpose, now_ms);
-        }
-        let degraded = settle::degraded_asks(&self.rules.limits, &asks);
-        let counted: Vec<&&Ask> = degraded.iter().filter(|ask| !settle::is_concurrency(ask)).collect();
-        if let Some(binding) = self.rules.policy.degraded.binding.clone().filter(|_| !counted.is_empty()) {
-            let stem = |ask: &Ask| self.rules.limits.get(ask.limit).map_or("", |limit| limit.stems().state);
-            let keys = counted.iter().map(|ask| [stem(ask), &ask.subject].concat()).collect();
-            let timeout_ms = self.rules.policy.store.timeout_ms;
-            let deadline_ms = now_ms.saturating_add(timeout_ms);
-            let ticket =
-                self.located.add(Located { asks, rules: self.rules.clone(), purpose }, now_ms, deadline_ms);
-            return Step::Location(Location { ticket, binding, timeout_ms, keys });
-        }
-        let outcome = self.degraded(&degraded, &purpose, now_ms);
-        self.finish(outcome.among(&asks), purpose, now_ms)
-    }
-
-    fn degraded(&mut self, asks: &[&Ask], purpose: &Purpose, now_ms: u64) -> Outcome {
-        let retry_ms = self.retry_ms(now_ms);
-        settle::degraded(&mut self.local, &self.rules, asks, purpose.holder(), retry_ms, now_ms)
-    }
-
-    /// When asking again may find the store better, in milliseconds.
-    pub(super) fn retry_ms(&self, now_ms: u64) -> u64 {
-        self.breaker.opens_in_ms(now_ms).max(SOONEST_RETRY_MS)
     }
 }
