@@ -35,10 +35,14 @@ test('every example is of its schema', () => {
 const text = policy([
   limit('tenant-minute', { key: ['header:x-tenant'], plan: 'header:x-plan', plans: { pro: 600 } }),
   limit('pair', { key: ['ip', 'header:x-tenant'] }),
+  {
+    ...{ name: 'streams', algorithm: 'concurrency', limit: 2, lease: '1m' },
+    ...{ key: ['header:x-tenant'], on_store_error: 'closed' },
+  },
 ]);
 
 const TOKENS = [{}, { authorization: 'Bearer wrong' }, { authorization: `Basic ${ADMIN_TOKEN}` }, AUTHORIZED];
-const NAMES = ['tenant-minute', 'pair', 'nosuch', '%20', '%F0%9F%98%80', '__proto__', 'x'.repeat(200)];
+const NAMES = ['tenant-minute', 'pair', 'streams', 'nosuch', '%20', '%F0%9F%98%80', '__proto__', 'x'.repeat(200)];
 const SUBJECTS = [
   'acme',
   'a%2Cb',
