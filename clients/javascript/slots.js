@@ -121,7 +121,7 @@ export class Slots {
         });
         const text = await response.text();
         const answer = text.startsWith('{') ? JSON.parse(text) : {};
-        const retryAfterMs = 1000 * Number(response.headers.get('retry-after') ?? 0);
+        const retryAfterMs = 1000 * (Number(response.headers.get('retry-after')) || 0);
         if (response.status < 500) return { status: response.status, answer, retryAfterMs };
         failure = new SlotsError(answer.detail ?? `the gateway answered ${response.status}`, response.status);
       } catch (error) {
@@ -168,10 +168,8 @@ export class Slot {
   /** Gives the slot back. A second time, or after it was lost, changes nothing. */
   async free() {
     clearTimeout(this.#timer);
-    if (this.#state !== 'held') {
-      if (this.#state === 'paused') this.#state = 'freed';
-      return;
-    }
+    // A pause whose answer was lost may not have been heard of.
+    if (this.#state !== 'held' && this.#state !== 'paused') return;
     this.#state = 'freed';
     // What cannot be freed ends with its lease.
     await this.#slots.call('DELETE', `${this.#path}/${this.id}`, { fence: this.fence }).catch(() => {});
@@ -229,7 +227,10 @@ export class Slot {
       }
       const detail = answer.detail ?? `the gateway answered ${status}`;
       if (status !== 429) throw new SlotsError(detail, status);
-      if (left <= wait) throw new SlotRefused(detail, retryAfterMs);
+      // Without a moment to come back at, waiting helps nothing: the subject is banned.
+      if (left <= wait || retryAfterMs === 0) throw new SlotRefused(detail, retryAfterMs);
+      // A refusal that came at once is no wait.
+      if (age() < wait) await pause(Math.min(retryAfterMs, wait));
     }
   }
 

@@ -17,6 +17,7 @@ where the process was stopped or the machine slept. What the work writes should 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import random
 import threading
@@ -114,11 +115,15 @@ class Slots:
                 with error:
                     answer = _json(error.read())
                     if error.code < 500:
-                        return error.code, answer, float(error.headers.get("retry-after") or 0)
+                        return error.code, answer, _seconds(error.headers.get("retry-after"))
                 failure = SlotsError(answer.get("detail") or f"the gateway answered {error.code}", error.code)
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, http.client.HTTPException) as error:
                 failure = SlotsError(f"the gateway did not answer: {error}")
         raise failure
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text and text.isdigit() else 0.0
 
 
 def _json(data: bytes) -> dict:
@@ -157,7 +162,8 @@ class Slot:
         with self._changed:
             was, self._state = self._state, "lost" if self._state == "lost" else "freed"
             self._changed.notify_all()
-        if was == "held":
+        # A pause whose answer was lost may not have been heard of.
+        if was in ("held", "paused"):
             # What cannot be freed ends with its lease.
             with contextlib.suppress(SlotsError):
                 self._slots._call("DELETE", f"{self._path}/{self.id}", {"fence": self.fence})
@@ -202,8 +208,12 @@ class Slot:
             detail = answer.get("detail") or f"the gateway answered {status}"
             if status != 429:
                 raise SlotsError(detail, status)
-            if left <= now:
+            # Without a moment to come back at, waiting helps nothing: the subject is banned.
+            if left <= now or not retry_after:
                 raise SlotRefused(detail, retry_after)
+            # A refusal that came at once is no wait.
+            if age() < now:
+                time.sleep(min(retry_after, now))
         with self._changed:
             self._hold(answer, age)
         threading.Thread(target=self._keep, args=(self.fence,), daemon=True).start()

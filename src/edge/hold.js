@@ -65,7 +65,9 @@ export function deliver(response, over) {
     return new Response(null, response);
   }
   const length = headers.get('content-length');
-  const pipe = length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
+  // A length that is said twice, or beside chunks, promises nothing.
+  const fixed = length !== null && /^\d{1,15}$/.test(length) && !headers.has('transfer-encoding');
+  const pipe = fixed ? new FixedLengthStream(Number(length)) : new IdentityTransformStream();
   const done = () => over(true);
   body.pipeTo(pipe.writable).then(done, done);
   return new Response(pipe.readable, { status, statusText, headers, encodeBody: 'manual' });

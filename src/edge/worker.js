@@ -101,9 +101,9 @@ async function follow(step, request, env, ctx) {
         const [ticket, behind] = cut(rest);
         const [timeout, more] = cut(behind);
         const [delay, body] = cut(more);
-        if (delay !== '0') await scheduler.wait(Number(delay));
         const { url, headers } = /** @type {Store} */ (store);
-        const asking = ask(url, headers, body, Number(timeout));
+        const asking =
+          delay === '0' ? ask(url, headers, body, Number(timeout)) : later(delay, url, headers, body, timeout);
         if (kind === 'take') ctx.waitUntil(asking);
         const reply = await asking;
         const { status, retryAfter } = reply;
@@ -160,18 +160,34 @@ async function follow(step, request, env, ctx) {
         break;
       }
       case 'verify': {
-        const payload = await verify(rest);
+        const by = verify;
+        const payload = await by(rest);
         revive();
-        step =
-          question === undefined
-            ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
-            : core.check_verified(question, payload, Date.now(), Math.random());
+        // Under another policy than it was verified by, the token is looked at anew.
+        if (by !== verify) step = 'again';
+        else
+          step =
+            question === undefined
+              ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
+              : core.check_verified(question, payload, Date.now(), Math.random());
         break;
       }
       default:
         return answer(step, request, '');
     }
   }
+}
+
+/**
+ * @param {string} delay in ms
+ * @param {string} url
+ * @param {Headers} headers
+ * @param {string} body
+ * @param {string} timeout in ms
+ */
+async function later(delay, url, headers, body, timeout) {
+  await scheduler.wait(Number(delay));
+  return ask(url, headers, body, Number(timeout));
 }
 
 /**
@@ -184,9 +200,10 @@ async function slotCall(call) {
   const [ticket, behind] = cut(call);
   const [timeout, more] = cut(behind);
   const [delay, body] = cut(more);
+  // Tickets are good in the life that drew them.
+  const began = life;
   if (delay !== '0') await scheduler.wait(Number(delay));
   const { url, headers } = /** @type {Store} */ (store);
-  const began = life;
   const { status, body: reply, retryAfter } = await ask(url, headers, body, Number(timeout));
   if (began !== life) return 'again';
   return core.conclude_slot(Number(ticket), status, reply, retryAfter, Date.now(), Math.random());
@@ -202,10 +219,16 @@ async function slotCall(call) {
 async function settle(begin, env) {
   try {
     ready(env);
+    let again = false;
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
-      if (kind !== 'slot') return kind;
-      step = await slotCall(rest);
+      if (kind === 'slot') step = await slotCall(rest);
+      else if (kind !== 'again' || again) return kind;
+      else {
+        again = true;
+        ready(env);
+        step = begin();
+      }
     }
   } catch (error) {
     fault(error);

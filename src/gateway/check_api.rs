@@ -63,7 +63,7 @@ struct DecidedLimit<'a> {
 
 /// The decision API's answer.
 pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
-    let lines = outcome.lines.iter().filter_map(|line| {
+    let lines = outcome.each_limit().into_iter().filter_map(|line| {
         let name = limits.get(line.limit)?.limit.name.as_str();
         let verdict = &line.verdict;
         Some(DecidedLimit {

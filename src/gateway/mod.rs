@@ -189,8 +189,11 @@ impl Gateway {
         }
         let url = split_url(request.url);
         let canonical = path::canonical(url.path);
-        // The path as sent, too: what a subject decodes to must not lead a call of ours to the origin.
-        if canonical.starts_with(OWN) || canonical == OWN.trim_end_matches('/') || url.path.starts_with(OWN) {
+        let other = path::other_reading(url.path, &canonical);
+        // The path as sent and as read otherwise, too: what a subject decodes to must not lead a call of ours, and its
+        // token, to the origin.
+        let is_own = |path: &str| path.starts_with(OWN) || path == OWN.trim_end_matches('/');
+        if is_own(&canonical) || url.path.starts_with(OWN) || other.as_deref().is_some_and(is_own) {
             return self.own(request, &canonical, now_ms);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
@@ -198,7 +201,6 @@ impl Gateway {
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let other = path::other_reading(url.path, &canonical);
         let router = &self.rules.policy.router;
         let Some((first, second)) =
             readings::taken(router, request.method, &host, &canonical, other.as_deref())

@@ -144,10 +144,23 @@ impl Outcome {
     }
 
     /// What the limits said, the tightest first: those that refuse, the longest wait in front; then those with
-    /// least left.
+    /// least left. Of a limit that counted two subjects, the tighter.
     pub fn tightest_first(&self) -> Vec<&Line> {
-        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        let mut lines = self.each_limit();
         lines.sort_by_key(|line| line.tightness());
+        lines
+    }
+
+    /// What each limit said, in the order asked; the tighter where it counted two subjects.
+    pub fn each_limit(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = Vec::with_capacity(self.lines.len());
+        for line in &self.lines {
+            match lines.iter_mut().find(|known| known.limit == line.limit) {
+                Some(known) if line.tightness() < known.tightness() => *known = line,
+                Some(_) => {}
+                None => lines.push(line),
+            }
+        }
         lines
     }
 
@@ -163,7 +176,7 @@ impl Outcome {
 
     /// Names of the limits that refused.
     pub fn violated(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.refuses())
+        self.each_limit().into_iter().filter(|line| line.refuses())
     }
 }
 

@@ -18,7 +18,8 @@ pub(super) struct Reading<'a> {
     pub matched: Matched<'a>,
 }
 
-/// The routes that take a request: the first says where it goes, the second, where there is one, is another route.
+/// The routes that take a request: the first says where it goes, the second, where there is one, counts it as well. Both
+/// may be the same route, with other parameters.
 pub(super) fn taken<'a>(
     router: &'a Router,
     method: &str,
@@ -30,14 +31,12 @@ pub(super) fn taken<'a>(
     let second = other.and_then(take);
     match take(path) {
         None => second.map(|only| (only, None)),
-        Some(first) => {
-            let another = second.filter(|second| second.matched.index != first.matched.index);
-            Some((first, another))
-        }
+        Some(first) => Some((first, second)),
     }
 }
 
-/// [`admit::admit`] over the limits of both routes, each limit once.
+/// [`admit::admit`] over the limits of both readings, each subject of a limit once. A limit that sees two subjects in
+/// one request counts it for both: whichever the origin means has been counted.
 pub(super) fn admit_both(
     limits: &[Prepared],
     first: (&[usize], &HttpRequest<'_>),
@@ -48,8 +47,16 @@ pub(super) fn admit_both(
     let (chosen, request) = first;
     let mut admission = admit::admit(limits, chosen, request, costs, digester)?;
     if let Some((more, read_otherwise)) = second {
-        let more: Vec<usize> = more.iter().copied().filter(|index| !chosen.contains(index)).collect();
-        let also = admit::admit(limits, &more, read_otherwise, costs, digester)?;
+        let mut also = admit::admit(limits, more, read_otherwise, costs, digester)?;
+        also.asks.retain(|ask| {
+            !admission.asks.iter().any(|known| (known.limit, &known.subject) == (ask.limit, &ask.subject))
+        });
+        also.blocked.retain(|line| {
+            !admission
+                .blocked
+                .iter()
+                .any(|known| (known.limit, &known.subject) == (line.limit, &line.subject))
+        });
         admission.asks.extend(also.asks);
         admission.blocked.extend(also.blocked);
         admission.repeat = admission.repeat.or(also.repeat);

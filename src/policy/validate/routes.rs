@@ -5,7 +5,7 @@ use super::limits::{Drafts, at, unique_names};
 use crate::policy::error::Wrong;
 use crate::policy::pattern::Pattern;
 use crate::policy::routes::{Route, Router};
-use crate::policy::{Origin, bounds, text};
+use crate::policy::{Algorithm, Origin, bounds, text};
 
 /// Fields of a route.
 pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin"];
@@ -107,7 +107,29 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
         }
         before.push(*index);
     }
-    Some(indices)
+    slots_are_not_repeated(&items, &indices, limits).then_some(indices)
+}
+
+/// A repeat under an idempotency key gets the first decision, and so would run without a slot of its own.
+fn slots_are_not_repeated(items: &[Field<'_>], indices: &[usize], limits: &Drafts) -> bool {
+    let of = |index: &usize| limits.all.get(*index)?.limit.as_ref();
+    let Some(keyed) = indices.iter().filter_map(of).find(|limit| limit.idempotency.is_some()) else {
+        return true;
+    };
+    for (item, index) in items.iter().zip(indices) {
+        let Some(slots) = of(index).filter(|limit| limit.algorithm == Algorithm::Concurrency) else {
+            continue;
+        };
+        item.wrong(
+            format!(
+                "a repeat under the idempotency key of {} would run without a slot of {}",
+                keyed.name, slots.name
+            ),
+            "name them on two routes, or remove idempotency (store.exactly_once still makes retries safe)",
+        );
+        return false;
+    }
+    true
 }
 
 fn limit_index(item: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) -> Option<usize> {

@@ -212,6 +212,41 @@ describe('no spelling dodges a limit', () => {
     assert.match(String((await edge.send('/v1/x')).headers.ratelimit), /^"loose";r=5;/, 'a refusal charged the other');
   });
 
+  test('that origins read in two ways: a limit by what the path holds counts for both', async () => {
+    const limits = [
+      limit('tenant', { key: ['param:tenant'] }),
+      limit('place', { key: ['path'] }),
+      limit('either', { key: ['param:id'] }),
+    ];
+    const routes = [
+      route('/v1/tenants/{tenant}/{*rest}', ['tenant']),
+      route('/v/{*rest}', ['place']),
+      route('/a/{id}', ['either']),
+      route('/b/{id}', ['either']),
+    ];
+    const edge = await world.gateway(policy(limits, routes), { ...ALONE, ORIGIN: origin.url });
+    for (const [spelling, arrives] of [
+      ['/v1/tenants/x//../r#%2Fb/../search', '/v1/tenants/x/search'],
+      ['/v/q/r#%2Fz/..', '/v/q/'],
+      ['/b/x//..//../a%2Fr#%2Fz/..', '/b/x/'],
+    ]) {
+      const statuses = [];
+      for (let i = 0; i < 4; i += 1) statuses.push((await edge.send(spelling.replace('#', String(i)))).status);
+      assert.deepEqual(statuses, [200, 200, 200, 429], arrives);
+      assert.deepEqual(new Set(origin.arrived.splice(0).map(({ target }) => target)), new Set([arrives]));
+    }
+    const reply = await edge.send('/b/y//..//../a%2Fs%2Fz/..');
+    assert.match(String(reply.headers['ratelimit-policy']), /^"either";q=3;w=\d+$/, 'each limit is named once');
+  });
+
+  test('that lead to our own paths in either reading never reach the origin', async () => {
+    const edge = await world.gateway(policy([limit('a')], [route('/{*rest}', ['a'])]), { ORIGIN: origin.url });
+    for (const path of ['/x/../.sluicegate//../a', '/.sluicegate/v1/../../a', '/.sluicegate//../a']) {
+      assert.equal((await edge.send(path)).status, 401, path);
+    }
+    assert.equal(origin.arrived.length, 0);
+  });
+
   test('that the platform rewrites: what the origin sees has the limit of what was sent', async () => {
     const text = policy([limit('a', { limit: 2, key: ['ip', 'path'] })], [route('/{*rest}', ['a'])]);
     const edge = await world.gateway(text, { ...ALONE, ORIGIN: origin.url });
