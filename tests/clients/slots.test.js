@@ -126,6 +126,19 @@ for (const language of LANGUAGES) {
       assert.equal((await first.ask('check')).event, 'sure');
     });
 
+    test('a ban is told at once, however long it would wait', async () => {
+      const gateway = await world.gateway(diagnoses(1));
+      await gateway.send(`/.sluicegate/v1/overrides/diagnoses/${encodeURIComponent('a tenant, 100 %')}`, {
+        method: 'PUT',
+        body: '{"limit":0}',
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+      });
+      const first = await worker(gateway, { waitMs: 60_000 });
+      world.store.stats.reset();
+      assert.equal((await first.ask('take')).event, 'refused');
+      assert.ok(world.store.stats.recent().length <= 3, `${world.store.stats.recent().length} calls`);
+    });
+
     test('an unknown limit and a wrong token are told', async () => {
       const gateway = await world.gateway(diagnoses(1));
       const wrong = await startWorker(language, { url: gateway.url, token: 'x', limit: 'diagnoses', subject: ['a'] });
