@@ -195,9 +195,9 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_is_gone_owes_nothing() {
+    fn a_limit_that_is_gone_is_asked_about_no_more_and_may_come_back() {
         let mut gateway = gateway();
-        assert_eq!(gateway.renew("b,-,holder,77", NOW), Step::Done("lost"));
+        assert_eq!(gateway.renew("b,-,holder,77", NOW), Step::Done("kept"));
         assert_eq!(gateway.release("b,-,holder,77", NOW), Step::Done("freed"));
     }
 }
