@@ -42,7 +42,7 @@ pub fn other_reading(raw: &str, canonical: &str) -> Option<String> {
     if path.is_empty() {
         path.push(b'/');
     }
-    Some(String::from_utf8_lossy(&path).into_owned()).filter(|other| other != canonical)
+    Some(octets::to_text(path)).filter(|other| other != canonical)
 }
 
 fn slashes_encoded(segment: &[u8]) -> Vec<u8> {
@@ -204,5 +204,14 @@ mod tests {
         for (raw, expected) in rows {
             assert_eq!(other_reading(raw, &canonical(raw)).as_deref(), expected, "{raw}");
         }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_make_no_other_reading() {
+        for raw in ["/a/caf%E9", "/a/caf%EF%BF%BD", "/a/%ff%fe"] {
+            assert_eq!(other_reading(raw, &canonical(raw)), None, "{raw}");
+        }
+        let of = |raw: &str| other_reading(raw, &canonical(raw));
+        assert_ne!(of("/a%2Fb/%E9"), of("/a%2Fb/%E8"));
     }
 }
