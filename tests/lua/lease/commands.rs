@@ -119,7 +119,9 @@ fn a_request_with_a_slot_costs_what_its_contract_says() {
     assert_eq!(bench.request("c", 0, 0, None)[0], 1);
     assert_eq!(bench.cost(), "mget zcard zmscore zrange", "a look");
     assert_eq!(bench.request("b", 1, 0, None)[0], 1);
-    assert_eq!(bench.cost(), "mget pttl time zadd zcard zmscore zrange", "a repeat");
+    // One ZRANGE more where all of it fell into one millisecond, so that the first lease to end may be its own.
+    let repeat = bench.cost();
+    assert_eq!(repeat.trim_end_matches("*2"), "mget pttl time zadd zcard zmscore zrange", "a repeat");
     bench.client.call(&["SET", &format!("{}s", KEYS[1]), "0 0"]);
     assert_eq!(bench.request("d", 1, 0, None)[0], 0);
     assert_eq!(bench.cost(), "mget", "banned");
