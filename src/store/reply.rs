@@ -152,6 +152,8 @@ mod tests {
             [Verdict { limit: 5, remaining: 0, reset_ms: 700, wait: Wait::Ms(700) }]
         );
         assert!(decided(r#"{"result":[1,5,0,700,700]}"#, &[ask(true)]).allowed);
+        // What else a reply holds is not looked at, were it a number that no float can hold.
+        assert!(decided(r#"{"result":[1,5,4,1000,0],"x":1e999}"#, &[ask(false)]).allowed);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The store's reply: verdicts of the right number and kind, or an error of a known class that quotes nothing.
 
+use serde::Deserialize;
+use serde_json::Value;
 use sluicegate::limit::{Quota, Wait};
 use sluicegate::policy::Algorithm;
 use sluicegate::store::error::CLASSES;
@@ -37,14 +39,17 @@ fn ask(shadow: bool) -> Ask {
     Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow }
 }
 
+/// What is read of a reply here; other members may hold anything that is JSON, numbers no float can hold among them.
+#[derive(Deserialize)]
+struct Reply {
+    result: Vec<Value>,
+}
+
 /// The integers of a reply, by a reader that keeps numbers as they were written.
 fn integers(body: &str) -> Option<Vec<i64>> {
-    let value: serde_json::Value = serde_json::from_str(body).ok()?;
-    let numbers = value.get("result")?.as_array()?;
-    let whole = |number: &serde_json::Value| {
-        number.as_i64().filter(|_| !number.to_string().contains(['.', 'e', 'E']))
-    };
-    numbers.iter().map(whole).collect()
+    let Reply { result } = serde_json::from_str(body).ok()?;
+    let whole = |number: &Value| number.as_i64().filter(|_| !number.to_string().contains(['.', 'e', 'E']));
+    result.iter().map(whole).collect()
 }
 
 #[test]
