@@ -3,13 +3,9 @@
 //!
 //! `SLUICEGATE_MUTANT` runs those alone whose name contains it.
 
-use std::env;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use serde::Deserialize;
 
+use super::kill;
 use super::play::{Fault, Stage};
 use super::property;
 use super::support::redis::Server;
@@ -19,8 +15,6 @@ use super::vectors;
 const STEPS: u64 = 12_000;
 /// Where they begin: a mutant found once is found always.
 const SEED: u64 = 20;
-/// Each has a Redis of its own.
-const THREADS: usize = 2;
 
 /// One mistake: a text that stands in the script exactly once, and what is put in its place.
 #[derive(Deserialize)]
@@ -30,16 +24,18 @@ struct Mutant {
     to: String,
 }
 
-fn mutants() -> Vec<Mutant> {
-    serde_json::from_str(include_str!("mutants.json")).expect("mutants.json")
-}
-
 const SCRIPT: &str = include_str!("../../lua/check.lua");
 
-fn killed_by(mutant: &Mutant, server: &Server) -> Result<String, String> {
-    match SCRIPT.matches(&mutant.from).count() {
-        1 => noticed(&SCRIPT.replace(&mutant.from, &mutant.to), server),
-        times => Err(format!("its text stands {times} times in the script")),
+impl kill::Mutant for Mutant {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn killed_by(&self, server: &Server) -> Result<String, String> {
+        match SCRIPT.matches(&self.from).count() {
+            1 => noticed(&SCRIPT.replace(&self.from, &self.to), server),
+            times => Err(format!("its text stands {times} times in the script")),
+        }
     }
 }
 
@@ -69,26 +65,6 @@ fn the_script_as_it_is_survives() {
 
 #[test]
 fn every_mistake_is_noticed() {
-    let only = env::var("SLUICEGATE_MUTANT").unwrap_or_default();
-    let all: Vec<Mutant> = mutants().into_iter().filter(|mutant| mutant.name.contains(&only)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let server = Server::start();
-        let (mut killed, mut alive) = (String::new(), String::new());
-        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match killed_by(mutant, &server) {
-                Ok(by) => writeln!(killed, "{}: killed by {by}", mutant.name).unwrap(),
-                Err(why) => writeln!(alive, "{}: {why}", mutant.name).unwrap(),
-            }
-        }
-        (killed, alive)
-    };
-    let reports: Vec<(String, String)> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a report")).collect()
-    });
-    let alive: String = reports.iter().map(|(_, alive)| alive.as_str()).collect();
-    reports.iter().for_each(|(killed, _)| print!("{killed}"));
-    assert!(alive.is_empty(), "{alive}");
-    assert!(!all.is_empty(), "no mutant of that name");
+    let all: Vec<Mutant> = serde_json::from_str(include_str!("mutants.json")).expect("mutants.json");
+    kill::every(all);
 }

@@ -202,12 +202,14 @@ pub fn absolute(over: &str, base_ms: u64) -> String {
     }
 }
 
+/// A field that need not be written.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_zero(number: &i64) -> bool {
+pub fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+/// A field that need not be written.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_false(flag: &bool) -> bool {
+pub fn is_false(flag: &bool) -> bool {
     !flag
 }

@@ -1,26 +1,16 @@
 //! The rows of `tests/vectors`: each is decided by the model alone, and by the script on a real Redis.
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use super::model::{Model, Said};
 use super::play::Stage;
+use super::rows;
 use super::support::redis::Server;
 use super::trace::{Base, PAST_MS, Step, Trace};
 
 /// All of them, in the order of their files.
 pub fn all() -> Vec<Trace> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors");
-    let entries =
-        fs::read_dir(directory).expect("tests/vectors").map(|entry| entry.expect("an entry").path());
-    let mut files: Vec<_> =
-        entries.filter(|path| path.extension().is_some_and(|ext| ext == "json")).collect();
-    files.sort();
-    let read = |file: &std::path::PathBuf| -> Vec<Trace> {
-        let text = fs::read_to_string(file).expect("a vector file");
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-    };
-    files.iter().flat_map(read).collect()
+    rows::read("tests/vectors")
 }
 
 /// Whether what came of each step is what its row says.
@@ -101,11 +91,6 @@ fn the_script_decides_as_the_rows_say() {
     });
 }
 
-fn judge(mut judge: impl FnMut(&Trace) -> Result<(), String>) {
-    let wrong = all().into_iter().filter_map(|trace| {
-        let fault = judge(&trace).err()?;
-        Some(format!("{} ({})\n  {fault}\n", trace.name, trace.report))
-    });
-    let wrong: String = wrong.collect();
-    assert!(wrong.is_empty(), "{wrong}");
+fn judge(judge: impl FnMut(&Trace) -> Result<(), String>) {
+    rows::judge(all(), |trace| (&trace.name, &trace.report), judge);
 }

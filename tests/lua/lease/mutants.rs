@@ -3,13 +3,9 @@
 //!
 //! `SLUICEGATE_MUTANT` runs those alone whose name contains it.
 
-use std::env;
-use std::fmt::Write as _;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use serde::Deserialize;
 
+use super::super::kill;
 use super::super::play::Fault;
 use super::super::support::redis::Server;
 use super::play::Stage;
@@ -19,8 +15,6 @@ use super::{property, vectors};
 const STEPS: u64 = 15_000;
 /// Where they begin: a mutant found once is found always.
 const SEED: u64 = 7;
-/// Each has a Redis of its own.
-const THREADS: usize = 2;
 
 const CHECK: &str = include_str!("../../../lua/check.lua");
 const SLOTS: &str = include_str!("../../../lua/slots.lua");
@@ -41,19 +35,25 @@ enum Which {
     Slots,
 }
 
-fn killed_by(mutant: &Mutant, server: &Server) -> Result<String, String> {
-    let text = match mutant.script {
-        Which::Check => CHECK,
-        Which::Slots => SLOTS,
-    };
-    match text.matches(&mutant.from).count() {
-        1 => {}
-        times => return Err(format!("its text stands {times} times in the script")),
+impl kill::Mutant for Mutant {
+    fn name(&self) -> &str {
+        &self.name
     }
-    let mistaken = text.replace(&mutant.from, &mutant.to);
-    match mutant.script {
-        Which::Check => noticed(&mistaken, SLOTS, server),
-        Which::Slots => noticed(CHECK, &mistaken, server),
+
+    fn killed_by(&self, server: &Server) -> Result<String, String> {
+        let text = match self.script {
+            Which::Check => CHECK,
+            Which::Slots => SLOTS,
+        };
+        match text.matches(&self.from).count() {
+            1 => {}
+            times => return Err(format!("its text stands {times} times in the script")),
+        }
+        let mistaken = text.replace(&self.from, &self.to);
+        match self.script {
+            Which::Check => noticed(&mistaken, SLOTS, server),
+            Which::Slots => noticed(CHECK, &mistaken, server),
+        }
     }
 }
 
@@ -83,28 +83,7 @@ fn the_scripts_as_they_are_survive() {
 
 #[test]
 fn every_mistake_is_noticed() {
-    let only = env::var("SLUICEGATE_MUTANT").unwrap_or_default();
     let all: Vec<Mutant> =
         serde_json::from_str(include_str!("../mutants_leases.json")).expect("mutants_leases.json");
-    let all: Vec<Mutant> = all.into_iter().filter(|mutant| mutant.name.contains(&only)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let server = Server::start();
-        let (mut killed, mut alive) = (String::new(), String::new());
-        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match killed_by(mutant, &server) {
-                Ok(by) => writeln!(killed, "{}: killed by {by}", mutant.name).unwrap(),
-                Err(why) => writeln!(alive, "{}: {why}", mutant.name).unwrap(),
-            }
-        }
-        (killed, alive)
-    };
-    let reports: Vec<(String, String)> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a report")).collect()
-    });
-    let alive: String = reports.iter().map(|(_, alive)| alive.as_str()).collect();
-    reports.iter().for_each(|(killed, _)| print!("{killed}"));
-    assert!(alive.is_empty(), "{alive}");
-    assert!(!all.is_empty(), "no mutant of that name");
+    kill::every(all);
 }

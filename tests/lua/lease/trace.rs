@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::trace::PAST_MS;
+use super::super::trace::{PAST_MS, is_false, is_zero};
 
 /// Time 0 of every trace, ms since the Unix epoch.
 pub const BASE_MS: u64 = PAST_MS;
@@ -159,14 +159,4 @@ fn shifted(item: &Item, base: u64) -> Item {
         Item::Number(number) if *number != 0 => Item::Number(number - base as i64),
         other => other.clone(),
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }

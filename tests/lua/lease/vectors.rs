@@ -1,8 +1,8 @@
 //! The rows of `tests/vectors/leases`: each is decided by the model alone, and by the scripts on a real Redis.
 
 use std::collections::BTreeSet;
-use std::fs;
 
+use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::Model;
 use super::play::Stage;
@@ -11,15 +11,7 @@ use super::trace::{Act, Item, Step, Trace, relative, relative_request};
 
 /// All of them, in the order of their files.
 pub fn all() -> Vec<Trace> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/leases");
-    let entries = fs::read_dir(directory).expect("tests/vectors/leases");
-    let mut files: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    files.sort();
-    let read = |file: &std::path::PathBuf| -> Vec<Trace> {
-        let text = fs::read_to_string(file).expect("a vector file");
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
-    };
-    files.iter().flat_map(read).collect()
+    rows::read("tests/vectors/leases")
 }
 
 /// Whether a reply, and what the keys live on, is what the row says.
@@ -83,11 +75,6 @@ fn the_scripts_decide_as_the_rows_say() {
     });
 }
 
-fn judge(mut judge: impl FnMut(&Trace) -> Result<(), String>) {
-    let wrong = all().into_iter().filter_map(|trace| {
-        let fault = judge(&trace).err()?;
-        Some(format!("{} ({})\n  {fault}\n", trace.name, trace.report))
-    });
-    let wrong: String = wrong.collect();
-    assert!(wrong.is_empty(), "{wrong}");
+fn judge(judge: impl FnMut(&Trace) -> Result<(), String>) {
+    rows::judge(all(), |trace| (&trace.name, &trace.report), judge);
 }

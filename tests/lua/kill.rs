@@ -1,0 +1,45 @@
+//! Mistakes made on purpose, each tried on a Redis by one of a few threads: those that nothing notices are the failure.
+
+use std::env;
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::support::redis::Server;
+
+/// Each has a Redis of its own.
+const THREADS: usize = 2;
+
+/// A mistake.
+pub trait Mutant: Sync {
+    /// What it is called; `SLUICEGATE_MUTANT` picks those whose name contains it.
+    fn name(&self) -> &str;
+    /// What notices it, or why nothing does.
+    fn killed_by(&self, server: &Server) -> Result<String, String>;
+}
+
+/// Tries all of them.
+pub fn every<M: Mutant>(all: Vec<M>) {
+    let only = env::var("SLUICEGATE_MUTANT").unwrap_or_default();
+    let all: Vec<M> = all.into_iter().filter(|mutant| mutant.name().contains(&only)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let server = Server::start();
+        let (mut killed, mut alive) = (String::new(), String::new());
+        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match mutant.killed_by(&server) {
+                Ok(by) => writeln!(killed, "{}: killed by {by}", mutant.name()).unwrap(),
+                Err(why) => writeln!(alive, "{}: {why}", mutant.name()).unwrap(),
+            }
+        }
+        (killed, alive)
+    };
+    let reports: Vec<(String, String)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a report")).collect()
+    });
+    let alive: String = reports.iter().map(|(_, alive)| alive.as_str()).collect();
+    reports.iter().for_each(|(killed, _)| print!("{killed}"));
+    assert!(alive.is_empty(), "{alive}");
+    assert!(!all.is_empty(), "no mutant of that name");
+}
