@@ -4,24 +4,15 @@ import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { problem } from '../support/fields.js';
 import { limit, policy, route } from '../support/policy.js';
-import { answer, exchange, fieldsOf, OK, replyOf, requestOf, startRawOrigin } from '../support/raw.js';
+import { answer, exchange, fieldsOf, OK, replyOf, requestOf, useRawOrigin } from '../support/raw.js';
 import { until, useWorld } from '../support/world.js';
 
 const world = useWorld();
 
-/** @type {import('../support/raw.js').RawOrigin} */
-let origin;
-before(async () => {
-  origin = await startRawOrigin();
-});
-beforeEach(() => {
-  origin.arrived.length = 0;
-  origin.serve = answer(OK);
-});
-after(() => origin.close());
+const origin = useRawOrigin();
 
 const wide = policy([limit('a', { limit: 1000 })], [route('/{*rest}', ['a'])]);
 const gateway = (/** @type {unknown} */ text = wide) => world.gateway(text, { ORIGIN: origin.url });

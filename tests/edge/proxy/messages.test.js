@@ -1,24 +1,15 @@
 // Heads and encodings: what passes byte for byte, what is changed, and what the platform does not pass. Sockets on both
 // sides.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { policy, route } from '../support/policy.js';
-import { answer, exchange, fieldsOf, OK, requestOf, startRawOrigin } from '../support/raw.js';
+import { answer, exchange, fieldsOf, OK, requestOf, useRawOrigin } from '../support/raw.js';
 import { useWorld } from '../support/world.js';
 
 const world = useWorld();
 
-/** @type {import('../support/raw.js').RawOrigin} */
-let origin;
-before(async () => {
-  origin = await startRawOrigin();
-});
-beforeEach(() => {
-  origin.arrived.length = 0;
-  origin.serve = answer(OK);
-});
-after(() => origin.close());
+const origin = useRawOrigin();
 
 /** `/bound/…` goes to a service binding, all else to a URL; both are the same origin. */
 async function gateway() {

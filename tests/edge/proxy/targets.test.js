@@ -1,24 +1,15 @@
 // The request target: what the origin gets of it, and that no spelling of it dodges a limit. Sockets on both sides.
 import assert from 'node:assert/strict';
-import { after, before, beforeEach, describe, test } from 'node:test';
+import { describe, test } from 'node:test';
 import { left, problem } from '../support/fields.js';
 import { limit, policy, route } from '../support/policy.js';
-import { answer, exchange, fieldsOf, OK, requestOf, startRawOrigin } from '../support/raw.js';
+import { answer, exchange, fieldsOf, requestOf, useRawOrigin } from '../support/raw.js';
 import { useWorld } from '../support/world.js';
 
 const world = useWorld();
 const ALONE = { UPSTASH_REDIS_REST_URL: undefined };
 
-/** @type {import('../support/raw.js').RawOrigin} */
-let origin;
-before(async () => {
-  origin = await startRawOrigin();
-});
-beforeEach(() => {
-  origin.arrived.length = 0;
-  origin.serve = answer(OK);
-});
-after(() => origin.close());
+const origin = useRawOrigin();
 
 /** A gateway without a store whose every path is forwarded. @param {string} [to] */
 const through = (to = origin.url) =>

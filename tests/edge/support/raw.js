@@ -2,6 +2,7 @@
 // came, one request a connection. Text is Latin-1, a character a byte.
 import { once } from 'node:events';
 import { connect, createServer } from 'node:net';
+import { after, before, beforeEach } from 'node:test';
 
 /** @typedef {import('node:net').Socket} Socket */
 
@@ -23,11 +24,12 @@ export const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n
  * @property {number} port
  * @property {Arrived[]} arrived requests so far, oldest first
  * @property {Serve} serve answers the next requests; at first with {@link OK}
- * @property {() => Promise<void>} close
  */
 
-/** @returns {Promise<RawOrigin>} */
-export async function startRawOrigin() {
+/** An origin for a whole test file; before each test it is empty, and answers with {@link OK}. @returns {RawOrigin} */
+export function useRawOrigin() {
+  /** @type {RawOrigin} */
+  const origin = { url: '', port: 0, arrived: [], serve: answer(OK) };
   /** @type {Set<Socket>} */
   const open = new Set();
   const server = createServer((socket) => {
@@ -50,21 +52,21 @@ export async function startRawOrigin() {
     };
     socket.on('data', untilHead);
   });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  /** @type {RawOrigin} */
-  const origin = {
-    url: `http://127.0.0.1:${port}`,
-    port,
-    arrived: [],
-    serve: answer(OK),
-    async close() {
-      for (const socket of open) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
-  };
+  before(async () => {
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+    Object.assign(origin, { url: `http://127.0.0.1:${port}`, port });
+  });
+  beforeEach(() => {
+    origin.arrived.length = 0;
+    origin.serve = answer(OK);
+  });
+  after(async () => {
+    for (const socket of open) socket.destroy();
+    server.close();
+    await once(server, 'close');
+  });
   return origin;
 }
 
