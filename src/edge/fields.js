@@ -1,6 +1,19 @@
 // Header fields as the core writes them: lines of `name: value`.
 
 /**
+ * @param {string} lines
+ * @param {(name: string, value: string) => void} each
+ */
+function walk(lines, each) {
+  for (let at = 0; at < lines.length; ) {
+    const end = lines.indexOf('\n', at);
+    const colon = lines.indexOf(': ', at);
+    each(lines.slice(at, colon), lines.slice(colon + 2, end));
+    at = end + 1;
+  }
+}
+
+/**
  * Appends each line to the fields that are there. A Headers object that is filled one by one costs the platform less
  * than pairs or a record that it has to take apart.
  *
@@ -8,12 +21,7 @@
  * @param {string} lines
  */
 export function appendFields(headers, lines) {
-  for (let at = 0; at < lines.length; ) {
-    const end = lines.indexOf('\n', at);
-    const colon = lines.indexOf(': ', at);
-    headers.append(lines.slice(at, colon), lines.slice(colon + 2, end));
-    at = end + 1;
-  }
+  walk(lines, (name, value) => headers.append(name, value));
 }
 
 /** Fields that are lists, to which ours are members like the origin's own (draft-ietf-httpapi-ratelimit-headers-10). */
@@ -27,15 +35,10 @@ const LISTS = ['RateLimit', 'RateLimit-Policy'];
  * @param {string} lines
  */
 export function mergeFields(headers, lines) {
-  for (let at = 0; at < lines.length; ) {
-    const end = lines.indexOf('\n', at);
-    const colon = lines.indexOf(': ', at);
-    const name = lines.slice(at, colon);
-    const value = lines.slice(colon + 2, end);
+  walk(lines, (name, value) => {
     if (LISTS.includes(name)) headers.append(name, value);
     else headers.set(name, value);
-    at = end + 1;
-  }
+  });
 }
 
 /** What every script may read anyway (Fetch standard, "CORS-safelisted response-header name"), and CORS's own. */

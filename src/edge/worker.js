@@ -98,19 +98,10 @@ async function follow(step, request, env, ctx) {
     switch (kind) {
       case 'store':
       case 'take': {
-        const [ticket, behind] = cut(rest);
-        const [timeout, more] = cut(behind);
-        const [delay, body] = cut(more);
-        const { url, headers } = /** @type {Store} */ (store);
-        const asking =
-          delay === '0' ? ask(url, headers, body, Number(timeout)) : later(delay, url, headers, body, timeout);
+        const [ticket, asking] = send(rest);
         if (kind === 'take') ctx.waitUntil(asking);
-        const reply = await asking;
-        const { status, retryAfter } = reply;
-        step =
-          began === life
-            ? core.conclude(Number(ticket), status, reply.body, retryAfter, Date.now(), Math.random())
-            : 'again';
+        const { status, body, retryAfter } = await asking;
+        step = began === life ? core.conclude(ticket, status, body, retryAfter, Date.now(), Math.random()) : 'again';
         break;
       }
       case 'location': {
@@ -179,34 +170,33 @@ async function follow(step, request, env, ctx) {
 }
 
 /**
- * @param {string} delay in ms
- * @param {string} url
- * @param {Headers} headers
- * @param {string} body
- * @param {string} timeout in ms
+ * Makes a call to the store, when its time has come.
+ *
+ * @param {string} call `ticket LF timeout LF delay LF body`
+ * @returns {[number, ReturnType<typeof ask>]} the ticket, and the reply to come
  */
-async function later(delay, url, headers, body, timeout) {
-  await scheduler.wait(Number(delay));
-  return ask(url, headers, body, Number(timeout));
+function send(call) {
+  const [ticket, behind] = cut(call);
+  const [timeout, more] = cut(behind);
+  const [delay, body] = cut(more);
+  const { url, headers } = /** @type {Store} */ (store);
+  const now = () => ask(url, headers, body, Number(timeout));
+  return [Number(ticket), delay === '0' ? now() : scheduler.wait(Number(delay)).then(now)];
 }
 
 /**
  * A call to the store about one slot.
  *
- * @param {string} call `ticket LF timeout LF delay LF body`
+ * @param {string} call as {@link send} takes it
  * @returns {Promise<string>} the next step
  */
 async function slotCall(call) {
-  const [ticket, behind] = cut(call);
-  const [timeout, more] = cut(behind);
-  const [delay, body] = cut(more);
   // Tickets are good in the life that drew them.
   const began = life;
-  if (delay !== '0') await scheduler.wait(Number(delay));
-  const { url, headers } = /** @type {Store} */ (store);
-  const { status, body: reply, retryAfter } = await ask(url, headers, body, Number(timeout));
+  const [ticket, asking] = send(call);
+  const { status, body, retryAfter } = await asking;
   if (began !== life) return 'again';
-  return core.conclude_slot(Number(ticket), status, reply, retryAfter, Date.now(), Math.random());
+  return core.conclude_slot(ticket, status, body, retryAfter, Date.now(), Math.random());
 }
 
 /**
