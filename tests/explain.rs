@@ -258,3 +258,39 @@ fn courses() {
     assert_eq!(course("OPTIONS", "http://h/loose", &preflight), Course::Preflight);
     assert_eq!(course("OPTIONS", "http://h/loose", &[]), Course::Limited);
 }
+
+/// A path that two origins would read differently is counted by both readings' routes, and so explained by both.
+#[test]
+fn a_path_that_reads_in_two_ways() {
+    let explanation = explain("POST", "http://h/loose/r%2Fz/..", &with(&[("cf-ipcountry", "CH")]));
+    assert_eq!(explanation.course, Course::Limited);
+    let names: Vec<&str> = explanation.limits.iter().map(|limit| limit.name.as_str()).collect();
+    assert_eq!(names, ["country"]);
+    let url = "http://h/v1/r%2Fz/../search";
+    let explanation = explain("POST", url, &with(&[]));
+    let keys: Vec<_> =
+        explanation.limits.iter().map(|limit| (limit.name.as_str(), &limit.store_key)).collect();
+    assert_eq!(
+        keys.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        ["burst", "tenant", "country", "tenant"]
+    );
+    assert_ne!(keys[1].1, keys[3].1, "the limit counts both subjects");
+    let Step::Ask(call) = step(true, "POST", url, &with(&[])) else { panic!("no call") };
+    for (_, key) in keys.iter().filter(|(_, key)| key.is_some()) {
+        assert!(call.body.contains(&format!("\"{}\"", key.as_ref().unwrap())), "{key:?} in {}", call.body);
+    }
+    let text = explanation.to_string();
+    assert!(text.contains("  read otherwise  all: POST /v1/{*rest}, rest = \"search\"\n"), "{text}");
+}
+
+#[test]
+fn paths_of_our_own_and_urls_out_of_bounds() {
+    for url in ["http://h/.sluicegate//../loose", "http://h/x/../.sluicegate//../a"] {
+        assert_eq!(explain("GET", url, &[]).course, Course::Own, "{url}");
+    }
+    let explanation = explain("GET", "http://h?/loose", &[]);
+    assert_eq!(
+        (explanation.course, explanation.answer.and_then(|answer| answer.status)),
+        (Course::Refused, Some(400))
+    );
+}

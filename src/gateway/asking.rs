@@ -1,37 +1,15 @@
-//! From limits to a decision: what is settled here, what the store is asked, and what becomes of a call that failed.
-//!
-//! A call passes the bulkhead and the breaker before it is made, and reports to the breaker when it ends. It is made
-//! once more at most: in another form where the store is known not to have run it for want of that form; as it was
-//! where the class of the failure, the charge id, the retry budget, the breaker and the deadline all allow it.
+//! From limits to a decision: what is settled here, what the store is asked, and what its reply is worth.
 
 use std::rc::Rc;
 
 use super::answer::{Call, Step};
+use super::attempt::{Attempt, Heard, Reply};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
-use super::rules::Rules;
-use super::{Gateway, admin, admit::Admission, log, problem, settle};
+use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::Verdict;
-use crate::policy::{Dialect, OnStoreError};
-use crate::store::breaker::Permit;
-use crate::store::error::Retry;
-use crate::store::{Answered, Ask, ChargeId, Class, Form, Said, ScriptCall, StoreError, call, reply, script};
-
-/// What the store said, as the entry brings it.
-#[derive(Debug, Clone, Copy)]
-pub enum Reply<'a> {
-    /// A whole reply.
-    Whole {
-        /// HTTP status.
-        status: u16,
-        /// Body.
-        body: &'a str,
-        /// What `Retry-After` asked for, in seconds; 0 where it did not.
-        retry_after_s: u32,
-    },
-    /// None, and why: `deadline` or `connection`.
-    None(&'a str),
-}
+use crate::policy::OnStoreError;
+use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
 
 /// What a decision is for.
 #[derive(Debug, Clone)]
@@ -66,15 +44,7 @@ pub(super) struct Pending {
     asks: Vec<Ask>,
     charge: Option<ChargeId>,
     purpose: Purpose,
-    /// What it is decided by, also after a reload.
-    rules: Rc<Rules>,
-    form: Form,
-    by: ScriptCall,
-    /// The clock that the store was told, which its answer counts from.
-    asked_ms: u64,
-    deadline_ms: u64,
-    permit: Permit,
-    retried: bool,
+    attempt: Attempt,
 }
 
 impl Gateway {
@@ -141,31 +111,10 @@ impl Gateway {
         purpose: Purpose,
         now_ms: u64,
     ) -> Step {
-        if self.inflight.under_way(now_ms) >= self.rules.policy.store.max_in_flight {
-            self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
-            return self.without_store(asks, purpose, now_ms);
+        match self.let_out(form, now_ms) {
+            Some(attempt) => self.ask(Pending { asks, charge, purpose, attempt }, now_ms, 0),
+            None => self.without_store(asks, purpose, now_ms),
         }
-        let deadline_ms = now_ms.saturating_add(self.rules.policy.store.timeout_ms);
-        let Ok(permit) = self.breaker.permit(now_ms, deadline_ms) else {
-            self.counters.breaker = self.counters.breaker.saturating_add(1);
-            return self.without_store(asks, purpose, now_ms);
-        };
-        self.retries.earn();
-        let by = ScriptCall::BySha;
-        let asked_ms = now_ms;
-        let pending = Pending {
-            asks,
-            charge,
-            purpose,
-            rules: self.rules.clone(),
-            form,
-            by,
-            asked_ms,
-            deadline_ms,
-            permit,
-            retried: false,
-        };
-        self.ask(pending, now_ms, 0)
     }
 
     /// Reads the store's reply to a call. `random` is in [0, 1).
@@ -174,46 +123,40 @@ impl Gateway {
             // The request may have been charged or not.
             return Step::Again;
         };
-        self.under(pending.rules.clone(), |gateway| gateway.read(pending, reply, now_ms, random))
+        self.under(pending.attempt.rules.clone(), |gateway| gateway.read(pending, reply, now_ms, random))
     }
 
     fn read(&mut self, pending: Pending, reply: Reply<'_>, now_ms: u64, random: f64) -> Step {
-        let (said, retry_after_ms) = match reply {
-            Reply::Whole { status, body, retry_after_s } => {
-                let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
-                let said = match &pending.purpose {
-                    Purpose::Admin(call) if !call.is_check() => call.read(status, body),
-                    _ => reply::read(status, body, &pending.asks),
-                };
-                (said, Some(retry_after_ms).filter(|ms| *ms > 0))
-            }
-            Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
+        let Pending { asks, charge, purpose, attempt } = pending;
+        let asked_ms = attempt.asked_ms;
+        // A slot is taken once under its id, however often it is asked for.
+        let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
+        let counts_once = charge.is_some() || slots_only;
+        let read = |status, body: &str| match &purpose {
+            Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+            _ => reply::read(status, body, &asks),
         };
-        let took_ms = now_ms.saturating_sub(pending.asked_ms);
-        self.metrics.latency.note(took_ms);
-        match said {
-            Ok(said) => {
-                self.answered(pending.permit, took_ms, now_ms, random);
-                match said {
-                    Said::Decided(answered) => self.decided(pending, &answered, now_ms),
-                    Said::Conflict => Step::Answer(problem::conflict()),
-                    Said::Value(value) => self.told(pending.purpose, &value, now_ms),
-                }
+        match self.hear(attempt, reply, read, counts_once, now_ms, random) {
+            Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
+            Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
+            Heard::Said(Said::Value(value)) => self.told(purpose, &value, now_ms),
+            Heard::Again(attempt, delay_ms) => {
+                self.ask(Pending { asks, charge, purpose, attempt }, now_ms, delay_ms)
             }
-            Err(error) => self.failed(pending, &error, retry_after_ms, now_ms, random),
+            Heard::Nothing => self.without_store(asks, purpose, now_ms),
         }
     }
 
     fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
-        self.counters.calls = self.counters.calls.saturating_add(1);
+        let timeout_ms = self.timeout_ms(&pending.attempt, now_ms, delay_ms);
         let limits = &self.rules.limits;
         let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
         let charge = pending.charge.as_ref().map(|charge| (self.rules.charge_stem.as_str(), charge));
         let check = call::Check {
-            form: pending.form,
-            by: pending.by,
+            form: pending.attempt.form,
+            by: pending.attempt.by,
             clock: self.rules.policy.store.clock,
-            now_ms: pending.asked_ms,
+            now_ms: pending.attempt.asked_ms,
             asks: &pending.asks,
             charge,
         };
@@ -221,24 +164,30 @@ impl Gateway {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
             _ => call::check_body(&script::CHECK, check, stems),
         };
-        let deadline_ms = pending.deadline_ms;
-        let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
         let takes_slots = pending.purpose.holder().is_some();
+        let deadline_ms = pending.attempt.deadline_ms;
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
         let call = Call { ticket, timeout_ms, delay_ms, body };
         if takes_slots { Step::Take(call) } else { Step::Ask(call) }
     }
 
-    fn decided(&mut self, pending: Pending, answered: &Answered, now_ms: u64) -> Step {
-        let mut outcome = Outcome::of(Tier::Store, settle::lines(&pending.asks, &answered.verdicts));
-        if matches!(pending.purpose, Purpose::Admin(_)) {
-            return self.finish(outcome, pending.purpose, now_ms);
+    fn decided(
+        &mut self,
+        asks: &[Ask],
+        purpose: Purpose,
+        answered: &Answered,
+        asked_ms: u64,
+        now_ms: u64,
+    ) -> Step {
+        let mut outcome = Outcome::of(Tier::Store, settle::lines(asks, &answered.verdicts));
+        if matches!(purpose, Purpose::Admin(_)) {
+            return self.finish(outcome, purpose, now_ms);
         }
         // The answer counts from the clock that it was asked with, however long it took.
-        self.remember(&pending.asks, &answered.verdicts, pending.asked_ms);
+        self.remember(asks, &answered.verdicts, asked_ms);
         outcome.fences.clone_from(&answered.fences);
-        self.feed(&pending.asks, &answered.verdicts, now_ms);
-        self.finish(outcome, pending.purpose, pending.asked_ms)
+        self.feed(asks, &answered.verdicts, now_ms);
+        self.finish(outcome, purpose, asked_ms)
     }
 
     /// Keeps the isolate's own counts at least as far used as the store's, so that they are warm when it fails.
@@ -263,79 +212,5 @@ impl Gateway {
                 self.refusals.note(&key, ask.quota, ask.cost, *verdict, asked_ms);
             }
         }
-    }
-
-    fn failed(
-        &mut self,
-        pending: Pending,
-        error: &StoreError,
-        retry_after_ms: Option<u64>,
-        now_ms: u64,
-        random: f64,
-    ) -> Step {
-        let in_time = now_ms < pending.deadline_ms;
-        match error.class {
-            Class::NoScript if pending.by == ScriptCall::BySha && in_time => {
-                return self.ask_in(pending.form, ScriptCall::ByText, pending, now_ms);
-            }
-            Class::Dialect if pending.form == Form::Upstash && in_time && self.may_fall_back() => {
-                if self.form == Some(Form::Upstash) {
-                    self.form = Some(Form::Redis);
-                    self.log.push(log::fell_back());
-                }
-                return self.ask_in(Form::Redis, ScriptCall::BySha, pending, now_ms);
-            }
-            _ => {}
-        }
-        self.note_failure(error, now_ms);
-        self.breaker.end(pending.permit, error.class.ending(retry_after_ms), now_ms, random);
-        let repeatable = match error.class.retry() {
-            Retry::Yes => true,
-            // A slot is taken once under its id, however often it is asked for.
-            Retry::WithChargeId => {
-                let slots_only = !pending.asks.is_empty() && pending.asks.iter().all(settle::is_concurrency);
-                pending.charge.is_some() || slots_only
-            }
-            Retry::No => false,
-        };
-        if repeatable
-            && !pending.retried
-            && let Some((permit, delay_ms)) = self.may_retry(pending.deadline_ms, now_ms, random)
-        {
-            self.counters.retries = self.counters.retries.saturating_add(1);
-            // The store is told the time at which the call will be made.
-            let asked_ms = now_ms.saturating_add(delay_ms);
-            return self.ask(Pending { permit, retried: true, asked_ms, ..pending }, now_ms, delay_ms);
-        }
-        self.without_store(pending.asks, pending.purpose, now_ms)
-    }
-
-    /// Asks once more in another form, unless the breaker has opened since the first call.
-    fn ask_in(&mut self, form: Form, by: ScriptCall, pending: Pending, now_ms: u64) -> Step {
-        match self.breaker.renew(pending.permit, now_ms, pending.deadline_ms) {
-            Ok(permit) => self.ask(Pending { form, by, permit, asked_ms: now_ms, ..pending }, now_ms, 0),
-            Err(_) => {
-                self.counters.breaker = self.counters.breaker.saturating_add(1);
-                self.without_store(pending.asks, pending.purpose, now_ms)
-            }
-        }
-    }
-
-    /// A permit for one more call and the wait before it, where breaker, budget and deadline allow one.
-    pub(super) fn may_retry(&mut self, deadline_ms: u64, now_ms: u64, random: f64) -> Option<(Permit, u64)> {
-        let left_ms = Some(self.left_ms(deadline_ms, now_ms)).filter(|left| *left > 0)?;
-        // The budget is looked at first: a permit that is not used would have to be given back.
-        let delay_ms = self.retries.spend(left_ms, random)?;
-        let permit = self.breaker.permit(now_ms, deadline_ms).ok()?;
-        Some((permit, delay_ms))
-    }
-
-    /// What is left of a deadline: no more than the whole of it, should the clock have stepped back.
-    pub(super) fn left_ms(&self, deadline_ms: u64, now_ms: u64) -> u64 {
-        deadline_ms.saturating_sub(now_ms).min(self.rules.policy.store.timeout_ms)
-    }
-
-    pub(super) fn may_fall_back(&self) -> bool {
-        self.rules.policy.store.dialect == Dialect::Auto
     }
 }

@@ -11,15 +11,15 @@ use super::asking::Purpose;
 use super::given::Given;
 use super::outcome::Outcome;
 use super::prepared::Prepared;
-use super::readings::{self, Reading};
-use super::{Gateway, OWN, Request, problem, settle, slots_api};
-use crate::policy::path;
+use super::problem::{self, bad_request};
+use super::readings::{Asked, Paths};
+use super::{Gateway, OWN, Request, settle, slots_api};
 use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Claims, HttpRequest, Platform};
+use crate::subject::{Claims, Platform};
 
 /// Longest body of a call to the API, in bytes.
-const LONGEST_BODY: u64 = 65_536;
+pub(super) const LONGEST_BODY: u64 = 65_536;
 
 /// Greatest cost that a check may name.
 const MAX_COST: u64 = crate::policy::bounds::MAX_COST;
@@ -128,8 +128,7 @@ impl Gateway {
     /// that was longer than allowed.
     pub fn check(&mut self, body: Option<&str>, now_ms: u64, random: f64) -> Step {
         let Some(body) = body else {
-            let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
-            return Step::Answer(problem::plain(413, "Body too large", &detail));
+            return Step::Answer(problem::body_too_large(LONGEST_BODY));
         };
         self.checked(body, None, now_ms, random)
     }
@@ -147,17 +146,18 @@ impl Gateway {
     }
 
     fn admission(&self, body: &str, claims: Option<&Claims>) -> Result<admit::Admission, Step> {
-        let question: Question = serde_json::from_str(body).map_err(|error| bad(&error.to_string()))?;
+        let question: Question =
+            serde_json::from_str(body).map_err(|error| bad_request(&error.to_string()))?;
         let costs = match &question.cost {
             None => CostSource::Rules,
             Some(number) => CostSource::Given(
-                super::cost::parse(&number.to_string(), MAX_COST).map_err(|detail| bad(&detail))?,
+                super::cost::parse(&number.to_string(), MAX_COST).map_err(|detail| bad_request(&detail))?,
             ),
         };
         match (&question.limits, &question.url) {
             (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
             (None, Some(url)) => self.by_request(&question, url, costs, claims),
-            _ => Err(bad("say either limits and subject, or method, url and headers").into()),
+            _ => Err(bad_request("say either limits and subject, or method, url and headers").into()),
         }
     }
 
@@ -170,15 +170,13 @@ impl Gateway {
         let mut chosen = Vec::with_capacity(names.len());
         for name in names {
             match self.rules.by_name.get(name) {
-                Some(index) if chosen.contains(index) => return Err(bad("a limit is named twice")),
+                Some(index) if chosen.contains(index) => return Err(bad_request("a limit is named twice")),
                 Some(index) => chosen.push(*index),
-                None => {
-                    return Err(problem::plain(404, "Unknown limit", &format!("no limit is named {name:?}")));
-                }
+                None => return Err(problem::unknown_limit(name, &self.rules.limits)),
             }
         }
-        let given =
-            Given::read(subject, self.rules.policy.gateway.ipv6_prefix).map_err(|detail| bad(&detail))?;
+        let given = Given::read(subject, self.rules.policy.gateway.ipv6_prefix)
+            .map_err(|detail| bad_request(&detail))?;
         admit::admit(&self.rules.limits, &chosen, &given, costs, &self.digester)
     }
 
@@ -190,37 +188,20 @@ impl Gateway {
         claims: Option<&Claims>,
     ) -> Result<admit::Admission, Step> {
         let parts = split_url(url);
-        let (host, path) = (canonical_host(parts.host), path::canonical(parts.path));
+        let (host, paths) = (canonical_host(parts.host), Paths::of(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
-        let other = path::other_reading(parts.path, &path);
-        let taken = readings::taken(&self.rules.policy.router, method, &host, &path, other.as_deref());
-        let Some((first, second)) = taken else {
+        let Some(taken) = self.taken(method, &host, &paths) else {
             return Ok(admit::Admission::default());
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
-        let chosen = first.matched.route.limits.as_slice();
-        let more = second.as_ref().map(|second| second.matched.route.limits.as_slice());
         if claims.is_none()
-            && let Some(token) = self.unverified(chosen, more, &platform)
+            && let Some(token) = self.unverified(&taken, &platform)
         {
             return Err(Step::Verify(token));
         }
-        let described = |Reading { path, matched }| HttpRequest {
-            method,
-            path: path.into(),
-            host: host.clone(),
-            query: parts.query,
-            route: &matched.route.name,
-            params: matched.params,
-            platform: &platform,
-            client_ip: &self.rules.policy.gateway.client_ip,
-            ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
-            claims,
-        };
-        let (first, second) = (described(first), second.map(described));
-        let second = more.zip(second.as_ref());
-        Ok(readings::admit_both(&self.rules.limits, (chosen, &first), second, costs, &self.digester)?)
+        let asked = Asked { method, host: &host, query: parts.query, platform: &platform, claims };
+        Ok(self.admit_taken(taken, &asked, costs)?)
     }
 }
 
@@ -235,10 +216,6 @@ fn page(method: &str) -> Step {
 /// A check has no end at which a slot could be given back, so it takes none.
 fn look_at_slots(asks: &mut [Ask]) {
     asks.iter_mut().filter(|ask| settle::is_concurrency(ask)).for_each(|ask| ask.cost = 0);
-}
-
-fn bad(detail: &str) -> Answer {
-    problem::plain(400, "Bad request", detail)
 }
 
 fn bearer(header: &str) -> Option<&str> {

@@ -9,6 +9,7 @@ pub mod admit;
 pub mod analytics;
 pub mod answer;
 pub mod asking;
+pub mod attempt;
 pub mod bounds;
 pub mod check_api;
 pub mod cors;
@@ -45,7 +46,7 @@ pub mod verify;
 use std::rc::Rc;
 
 pub use answer::{Answer, Call, Forward, Location, Step};
-pub use asking::Reply;
+pub use attempt::Reply;
 pub use health::Counters;
 pub use reload::Isolate;
 pub use settings::Bindings;
@@ -56,7 +57,7 @@ use health::Health;
 use metrics::Metrics;
 use outage::Located;
 use outcome::Outcome;
-use readings::Reading;
+use readings::{Asked, Paths};
 use recent::Recent;
 use reload::Reload;
 use rules::{Rules, origin_text};
@@ -65,12 +66,12 @@ use secret::Secret;
 use slot_calls::SlotCalls;
 
 use crate::local::{Refusals, Table};
-use crate::policy::{PolicyError, Route, Unmatched, path};
+use crate::policy::{PolicyError, Route, Unmatched};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight};
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Claims, Digester, HttpRequest, Platform};
+use crate::subject::{Claims, Digester, Platform};
 
 /// Paths of our own begin with this.
 const OWN: &str = "/.sluicegate/";
@@ -188,53 +189,31 @@ impl Gateway {
             return Step::Answer(answer);
         }
         let url = split_url(request.url);
-        let canonical = path::canonical(url.path);
-        let other = path::other_reading(url.path, &canonical);
-        // The path as sent and as read otherwise, too: what a subject decodes to must not lead a call of ours, and its
-        // token, to the origin.
-        let is_own = |path: &str| path.starts_with(OWN) || path == OWN.trim_end_matches('/');
-        if is_own(&canonical) || url.path.starts_with(OWN) || other.as_deref().is_some_and(is_own) {
-            return self.own(request, &canonical, now_ms);
+        let paths = Paths::of(url.path);
+        if paths.are_own() {
+            return self.own(request, &paths.canonical, now_ms);
         }
         if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
             let detail = "the request has been through this gateway already: its origin leads back here";
             return Step::Answer(problem::plain(508, "Loop detected", detail));
         }
         let host = canonical_host(url.host);
-        let router = &self.rules.policy.router;
-        let Some((first, second)) =
-            readings::taken(router, request.method, &host, &canonical, other.as_deref())
-        else {
+        let Some(taken) = self.taken(request.method, &host, &paths) else {
             return self.unmatched();
         };
-        let (index, route) = (first.matched.index, first.matched.route);
-        let also = second.as_ref().map(|second| second.matched.route);
+        let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if [Some(route), also].into_iter().flatten().all(|route| is_free(request, route)) {
+        if taken.all().all(|reading| is_free(request, reading.matched.route)) {
             return self.forward(origin, String::new(), Vec::new());
         }
-        let more = also.map(|route| route.limits.as_slice());
         if claims.is_none()
-            && let Some(token) = self.unverified(&route.limits, more, request.platform)
+            && let Some(token) = self.unverified(&taken, request.platform)
         {
             return Step::Verify(token);
         }
-        let described = |Reading { path, matched }| HttpRequest {
-            method: request.method,
-            host: host.clone(),
-            path: path.into(),
-            query: url.query,
-            route: &matched.route.name,
-            params: matched.params,
-            platform: request.platform,
-            client_ip: &self.rules.policy.gateway.client_ip,
-            ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
-            claims,
-        };
-        let (first, second) = (described(first), second.map(described));
-        let also = more.zip(second.as_ref());
-        let first = (route.limits.as_slice(), &first);
-        match readings::admit_both(&self.rules.limits, first, also, CostSource::Rules, &self.digester) {
+        let Request { method, platform, .. } = *request;
+        let asked = Asked { method, host: &host, query: url.query, platform, claims };
+        match self.admit_taken(taken, &asked, CostSource::Rules) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
                 let told = [request.method, url.path, url.query];
@@ -250,7 +229,7 @@ impl Gateway {
         self.rules.policy.gateway.cors.fields(origin)
     }
 
-    fn unmatched(&mut self) -> Step {
+    fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
             Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),

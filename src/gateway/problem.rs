@@ -52,6 +52,23 @@ pub fn unanswered(detail: &str, retry_ms: u64) -> Answer {
     answer
 }
 
+/// The answer to a call that cannot be read.
+pub fn bad_request(detail: &str) -> Answer {
+    plain(400, "Bad request", detail)
+}
+
+/// The answer to a call whose body is longer than it may be.
+pub fn body_too_large(longest: u64) -> Answer {
+    plain(413, "Body too large", &format!("the body must be of at most {longest} bytes"))
+}
+
+/// The answer to a call about a limit that the policy does not have.
+pub fn unknown_limit(name: &str, limits: &[Prepared]) -> Answer {
+    let known: Vec<&str> = limits.iter().map(|known| known.limit.name.as_str()).collect();
+    let known = if known.is_empty() { "the policy has none".to_owned() } else { known.join(", ") };
+    plain(404, "Unknown limit", &format!("no limit is named {name:?}; known are: {known}"))
+}
+
 /// The answer to a call by another method than those it takes.
 pub fn method_not_allowed(call: &str, methods: &str) -> Answer {
     let mut answer = plain(405, "Method not allowed", &format!("{call} takes {methods}"));

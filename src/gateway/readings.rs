@@ -1,16 +1,43 @@
-//! Which routes take a request, where its path can be read in more than one way.
+//! Which routes take a request, and what it is admitted to, where its path can be read in more than one way.
 //!
 //! Origins disagree about such a path: for one of them `/v1/a%2Fb` has three segments and for another two, and
 //! `/a//../b` is `/b` or `/a/b`. The route of either reading counts, so that neither reading dodges a limit.
 
+use std::borrow::Cow;
+
 use super::admit::{self, Admission, CostSource};
 use super::answer::Answer;
-use super::prepared::Prepared;
-use crate::policy::Router;
+use super::{Gateway, OWN};
+use crate::policy::path;
 use crate::policy::routes::Matched;
-use crate::subject::{Digester, HttpRequest};
+use crate::subject::{Claims, HttpRequest, Platform};
+
+/// The readings of a path.
+pub(super) struct Paths<'a> {
+    /// As routes are matched.
+    pub canonical: Cow<'a, str>,
+    sent: &'a str,
+    other: Option<String>,
+}
+
+impl<'a> Paths<'a> {
+    /// Those of a path as it was sent.
+    pub fn of(sent: &'a str) -> Self {
+        let canonical = path::canonical(sent);
+        let other = path::other_reading(sent, &canonical);
+        Self { canonical, sent, other }
+    }
+
+    /// Whether one of them is a path of our own. As it was sent, too: what a subject decodes to must not lead a call of
+    /// ours, and its token, to the origin.
+    pub fn are_own(&self) -> bool {
+        let is_own = |path: &str| path.starts_with(OWN) || path == OWN.trim_end_matches('/');
+        is_own(&self.canonical) || self.sent.starts_with(OWN) || self.other.as_deref().is_some_and(is_own)
+    }
+}
 
 /// The route that takes one reading of a path.
+#[derive(Clone)]
 pub(super) struct Reading<'a> {
     /// Canonical.
     pub path: &'a str,
@@ -20,46 +47,96 @@ pub(super) struct Reading<'a> {
 
 /// The routes that take a request: the first says where it goes, the second, where there is one, counts it as well. Both
 /// may be the same route, with other parameters.
-pub(super) fn taken<'a>(
-    router: &'a Router,
-    method: &str,
-    host: &str,
-    path: &'a str,
-    other: Option<&'a str>,
-) -> Option<(Reading<'a>, Option<Reading<'a>>)> {
-    let take = |path: &'a str| Some(Reading { path, matched: router.match_route(method, host, path)? });
-    let second = other.and_then(take);
-    match take(path) {
-        None => second.map(|only| (only, None)),
-        Some(first) => Some((first, second)),
+pub(super) struct Taken<'a> {
+    /// Of the path as routes are matched, where a route takes that.
+    pub first: Reading<'a>,
+    /// Of the other reading.
+    pub second: Option<Reading<'a>>,
+}
+
+impl<'a> Taken<'a> {
+    /// One or two.
+    pub fn all(&self) -> impl Iterator<Item = &Reading<'a>> {
+        std::iter::once(&self.first).chain(&self.second)
     }
 }
 
-/// [`admit::admit`] over the limits of both readings, each subject of a limit once. A limit that sees two subjects in
-/// one request counts it for both: whichever the origin means has been counted.
-pub(super) fn admit_both(
-    limits: &[Prepared],
-    first: (&[usize], &HttpRequest<'_>),
-    second: Option<(&[usize], &HttpRequest<'_>)>,
-    costs: CostSource,
-    digester: &Digester,
-) -> Result<Admission, Answer> {
-    let (chosen, request) = first;
-    let mut admission = admit::admit(limits, chosen, request, costs, digester)?;
-    if let Some((more, read_otherwise)) = second {
-        let mut also = admit::admit(limits, more, read_otherwise, costs, digester)?;
-        also.asks.retain(|ask| {
-            !admission.asks.iter().any(|known| (known.limit, &known.subject) == (ask.limit, &ask.subject))
-        });
-        also.blocked.retain(|line| {
-            !admission
-                .blocked
-                .iter()
-                .any(|known| (known.limit, &known.subject) == (line.limit, &line.subject))
-        });
-        admission.asks.extend(also.asks);
-        admission.blocked.extend(also.blocked);
-        admission.repeat = admission.repeat.or(also.repeat);
+/// A request, whatever its path.
+pub(super) struct Asked<'a> {
+    /// As sent.
+    pub method: &'a str,
+    /// Canonical.
+    pub host: &'a str,
+    /// As sent.
+    pub query: &'a str,
+    /// Headers and what the platform adds.
+    pub platform: &'a dyn Platform,
+    /// Of its token; `None` as long as none was looked for.
+    pub claims: Option<&'a Claims>,
+}
+
+impl Gateway {
+    /// The routes that take a request.
+    pub(super) fn taken<'a>(&'a self, method: &str, host: &str, paths: &'a Paths<'_>) -> Option<Taken<'a>> {
+        let router = &self.rules.policy.router;
+        let take = |path: &'a str| Some(Reading { path, matched: router.match_route(method, host, path)? });
+        let second = paths.other.as_deref().and_then(take);
+        match take(&paths.canonical) {
+            None => second.map(|only| Taken { first: only, second: None }),
+            Some(first) => Some(Taken { first, second }),
+        }
     }
-    Ok(admission)
+
+    /// A request by one reading of its path.
+    pub(super) fn described<'a>(&'a self, reading: Reading<'a>, asked: &Asked<'a>) -> HttpRequest<'a> {
+        let gateway = &self.rules.policy.gateway;
+        HttpRequest {
+            method: asked.method,
+            host: asked.host.into(),
+            path: reading.path.into(),
+            query: asked.query,
+            route: &reading.matched.route.name,
+            params: reading.matched.params,
+            platform: asked.platform,
+            client_ip: &gateway.client_ip,
+            ipv6_prefix: gateway.ipv6_prefix,
+            claims: asked.claims,
+        }
+    }
+
+    /// [`admit::admit`] over the limits of both readings, each subject of a limit once. A limit that sees two subjects in
+    /// one request counts it for both: whichever the origin means has been counted.
+    pub(super) fn admit_taken(
+        &self,
+        taken: Taken<'_>,
+        asked: &Asked<'_>,
+        costs: CostSource,
+    ) -> Result<Admission, Answer> {
+        let mut admission = self.admit_reading(taken.first, asked, costs)?;
+        if let Some(second) = taken.second {
+            let mut also = self.admit_reading(second, asked, costs)?;
+            also.asks.retain(|ask| {
+                !admission.asks.iter().any(|known| (known.limit, &known.subject) == (ask.limit, &ask.subject))
+            });
+            also.blocked.retain(|line| {
+                let known = &admission.blocked;
+                !known.iter().any(|known| (known.limit, &known.subject) == (line.limit, &line.subject))
+            });
+            admission.asks.extend(also.asks);
+            admission.blocked.extend(also.blocked);
+            admission.repeat = admission.repeat.or(also.repeat);
+        }
+        Ok(admission)
+    }
+
+    fn admit_reading(
+        &self,
+        reading: Reading<'_>,
+        asked: &Asked<'_>,
+        costs: CostSource,
+    ) -> Result<Admission, Answer> {
+        let route = reading.matched.route;
+        let request = self.described(reading, asked);
+        admit::admit(&self.rules.limits, &route.limits, &request, costs, &self.digester)
+    }
 }

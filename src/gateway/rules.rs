@@ -3,7 +3,9 @@
 
 use std::collections::HashMap;
 
+use super::answer::Answer;
 use super::prepared::{self, Prepared};
+use super::problem;
 use super::settings::Bindings;
 use crate::policy::error::Wrong;
 use crate::policy::{Origin, Policy, PolicyError, document};
@@ -45,6 +47,12 @@ impl Rules {
             charge_stem: key::charge_stem(&policy.store.prefix, policy.store.cluster),
             policy,
         })
+    }
+
+    /// The limit of a name, with its index; the answer where there is none.
+    pub fn named(&self, name: &str) -> Result<(usize, &Prepared), Answer> {
+        let found = self.by_name.get(name).and_then(|index| Some((*index, self.limits.get(*index)?)));
+        found.ok_or_else(|| problem::unknown_limit(name, &self.limits))
     }
 }
 

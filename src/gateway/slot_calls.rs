@@ -1,26 +1,18 @@
 //! Calls to the store about one slot each, beside decisions: for requests that hold one, and for the slots API.
 //!
-//! They pass the same bulkhead and breaker as decisions do, under the same deadline. Each may be made once more after
-//! any failure that may be repeated at all: taking is idempotent by the id, and renewing and freeing by the fence.
-
-use std::rc::Rc;
+//! Each may be made once more after any failure that may be repeated at all: taking is idempotent by the id, and
+//! renewing and freeing by the fence.
 
 use super::answer::{Call, Step};
-use super::asking::Reply;
-use super::rules::Rules;
+use super::attempt::{Attempt, Heard, Reply};
 use super::slot::{Ids, Slot};
 use super::slots_api::ApiCall;
-use super::{Gateway, holding, log, problem};
+use super::{Gateway, holding, problem};
 use crate::limit::concurrency::Touch;
 use crate::limit::{Quota, Wait};
 use crate::local::table::LocalAsk;
-use crate::store::breaker::{Ending, Permit};
-use crate::store::error::Retry;
 use crate::store::slots::{self, Done, Holding, Listed, Operation, Refused, Said};
-use crate::store::{Class, Form, Inflight, ScriptCall, StoreError, key, script};
-
-/// Why there is no reply to a request that has made all the calls that the platform lets it make.
-const SPENT: &str = "subrequests";
+use crate::store::{Inflight, key, script};
 
 /// What the gateway keeps for slots, beside what the entry carries.
 #[derive(Debug)]
@@ -49,17 +41,10 @@ pub(super) enum Caller {
 /// A call about a slot that waits for the store.
 #[derive(Debug)]
 pub(super) struct Errand {
-    /// It is read under the rules that it was asked under.
-    rules: Rc<Rules>,
     slot: Slot,
     operation: Operation,
     caller: Caller,
-    form: Form,
-    by: ScriptCall,
-    asked_ms: u64,
-    deadline_ms: u64,
-    permit: Permit,
-    retried: bool,
+    attempt: Attempt,
 }
 
 impl Gateway {
@@ -75,25 +60,10 @@ impl Gateway {
             let said = self.here(&slot, operation, now_ms);
             return self.told_about(&slot, operation, caller, said, now_ms);
         };
-        let under_way = self.slot_calls.under_way.under_way(now_ms);
-        if under_way.saturating_add(self.inflight.under_way(now_ms)) >= self.rules.policy.store.max_in_flight
-        {
-            self.counters.bulkhead = self.counters.bulkhead.saturating_add(1);
-            return self.untold(&slot, caller, now_ms);
+        match self.let_out(form, now_ms) {
+            Some(attempt) => self.send_about(Errand { slot, operation, caller, attempt }, now_ms, 0),
+            None => self.untold(&slot, caller, now_ms),
         }
-        let deadline_ms = now_ms.saturating_add(self.rules.policy.store.timeout_ms);
-        let Ok(permit) = self.breaker.permit(now_ms, deadline_ms) else {
-            self.counters.breaker = self.counters.breaker.saturating_add(1);
-            return self.untold(&slot, caller, now_ms);
-        };
-        self.retries.earn();
-        let by = ScriptCall::BySha;
-        let asked_ms = now_ms;
-        let rules = self.rules.clone();
-        let retried = false;
-        let errand =
-            Errand { rules, slot, operation, caller, form, by, asked_ms, deadline_ms, permit, retried };
-        self.send_about(errand, now_ms, 0)
     }
 
     /// Reads the store's reply to a call about a slot. `random` is in [0, 1).
@@ -101,34 +71,24 @@ impl Gateway {
         let Some(errand) = self.slot_calls.under_way.take(ticket) else {
             return Step::Answer(problem::interrupted());
         };
-        self.under(errand.rules.clone(), |gateway| gateway.read_slot(errand, reply, now_ms, random))
+        self.under(errand.attempt.rules.clone(), |gateway| gateway.read_slot(errand, reply, now_ms, random))
     }
 
     fn read_slot(&mut self, errand: Errand, reply: Reply<'_>, now_ms: u64, random: f64) -> Step {
-        let (said, retry_after_ms) = match reply {
-            Reply::Whole { status, body, retry_after_s } => {
-                let retry_after_ms = u64::from(retry_after_s).saturating_mul(1000);
-                (slots::read(status, body, errand.operation), Some(retry_after_ms).filter(|ms| *ms > 0))
+        let Errand { slot, operation, caller, attempt } = errand;
+        let read = |status, body: &str| slots::read(status, body, operation);
+        // Taking counts once by the id, renewing and freeing by the fence.
+        match self.hear(attempt, reply, read, true, now_ms, random) {
+            Heard::Said(said) => self.told_about(&slot, operation, caller, said, now_ms),
+            Heard::Again(attempt, delay_ms) => {
+                self.send_about(Errand { slot, operation, caller, attempt }, now_ms, delay_ms)
             }
-            Reply::None(SPENT) => {
-                self.breaker.end(errand.permit, Ending::Neutral, now_ms, random);
-                return self.untold(&errand.slot, errand.caller, now_ms);
-            }
-            Reply::None(why) => (Err(StoreError::new(Class::Unreachable, why)), None),
-        };
-        match said {
-            Ok(said) => {
-                let took_ms = now_ms.saturating_sub(errand.asked_ms);
-                self.answered(errand.permit, took_ms, now_ms, random);
-                let Errand { slot, operation, caller, .. } = errand;
-                self.told_about(&slot, operation, caller, said, now_ms)
-            }
-            Err(error) => self.failed_about(errand, &error, retry_after_ms, now_ms, random),
+            Heard::Nothing => self.untold(&slot, caller, now_ms),
         }
     }
 
     fn send_about(&mut self, errand: Errand, now_ms: u64, delay_ms: u64) -> Step {
-        self.counters.calls = self.counters.calls.saturating_add(1);
+        let timeout_ms = self.timeout_ms(&errand.attempt, now_ms, delay_ms);
         let store = &self.rules.policy.store;
         let (name, stems, quota) = match self.rules.limits.get(errand.slot.limit) {
             Some(prepared) => (prepared.limit.name.as_str(), prepared.stems(), holding::quota(prepared)),
@@ -136,8 +96,8 @@ impl Gateway {
         };
         let queue = key::queue_stem(&store.prefix, store.cluster, name);
         let call = slots::Call {
-            form: errand.form,
-            by: errand.by,
+            form: errand.attempt.form,
+            by: errand.attempt.by,
             stems: slots::SlotStems { holders: stems.state, overrides: stems.overrides, queue: &queue },
             subject: &errand.slot.subject,
             quota,
@@ -145,51 +105,9 @@ impl Gateway {
             operation: errand.operation,
         };
         let body = slots::body(&script::SLOTS, &call);
-        let deadline_ms = errand.deadline_ms;
-        let timeout_ms = self.left_ms(deadline_ms, now_ms).saturating_sub(delay_ms);
+        let deadline_ms = errand.attempt.deadline_ms;
         let ticket = self.slot_calls.under_way.add(errand, now_ms, deadline_ms);
         Step::Slot(Call { ticket, timeout_ms, delay_ms, body })
-    }
-
-    fn failed_about(
-        &mut self,
-        errand: Errand,
-        error: &StoreError,
-        retry_after_ms: Option<u64>,
-        now_ms: u64,
-        random: f64,
-    ) -> Step {
-        let in_time = now_ms < errand.deadline_ms;
-        let other = match error.class {
-            Class::NoScript if errand.by == ScriptCall::BySha => Some((errand.form, ScriptCall::ByText)),
-            Class::Dialect if errand.form == Form::Upstash && self.may_fall_back() => {
-                if self.form == Some(Form::Upstash) {
-                    self.form = Some(Form::Redis);
-                    self.log.push(log::fell_back());
-                }
-                Some((Form::Redis, ScriptCall::BySha))
-            }
-            _ => None,
-        };
-        if let Some((form, by)) = other.filter(|_| in_time) {
-            return match self.breaker.renew(errand.permit, now_ms, errand.deadline_ms) {
-                Ok(permit) => {
-                    self.send_about(Errand { form, by, permit, asked_ms: now_ms, ..errand }, now_ms, 0)
-                }
-                Err(_) => self.untold(&errand.slot, errand.caller, now_ms),
-            };
-        }
-        self.note_failure(error, now_ms);
-        self.breaker.end(errand.permit, error.class.ending(retry_after_ms), now_ms, random);
-        if error.class.retry() != Retry::No
-            && !errand.retried
-            && let Some((permit, delay_ms)) = self.may_retry(errand.deadline_ms, now_ms, random)
-        {
-            self.counters.retries = self.counters.retries.saturating_add(1);
-            let asked_ms = now_ms.saturating_add(delay_ms);
-            return self.send_about(Errand { permit, retried: true, asked_ms, ..errand }, now_ms, delay_ms);
-        }
-        self.untold(&errand.slot, errand.caller, now_ms)
     }
 
     fn told_about(

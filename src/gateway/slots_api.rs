@@ -9,12 +9,14 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::answer::{Answer, Step};
+use super::check_api::LONGEST_BODY;
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::{Allowance, Prepared};
+use super::problem::{self, bad_request};
 use super::slot::Slot;
 use super::slot_calls::Caller;
 use super::slot_wait::{Waiter, waiter};
-use super::{Gateway, log, problem, subject_path};
+use super::{Gateway, log, subject_path};
 use crate::limit::{Verdict, Wait};
 use crate::store::slots::{Listed, Operation, Refused, Said, is_id};
 use crate::subject::request::split_url;
@@ -94,32 +96,31 @@ impl Gateway {
         let limit = self.concurrency_limit(name)?;
         let (policy, ipv6_prefix) = (&limit.1.limit, self.rules.policy.gateway.ipv6_prefix);
         let subject = subject_path::subject(policy, subject, ipv6_prefix, &self.digester)
-            .map_err(|detail| bad(&detail))?;
+            .map_err(|detail| bad_request(&detail))?;
         let limit = limit.0;
-        let text =
-            body.ok_or_else(|| problem::plain(413, "Body too large", "the body of a call is short"))?;
+        let text = body.ok_or_else(|| problem::body_too_large(LONGEST_BODY))?;
         let body: Body = match text.trim() {
             "" => Body::default(),
-            text => serde_json::from_str(text).map_err(|error| bad(&error.to_string()))?,
+            text => serde_json::from_str(text).map_err(|error| bad_request(&error.to_string()))?,
         };
         let slot = |id: &str, fence| Slot { limit, subject: subject.clone(), id: id.into(), fence };
         let id = rest.first().copied().unwrap_or_default();
         if !rest.is_empty() && !is_id(id) {
-            return Err(bad(ID));
+            return Err(bad_request(ID));
         }
         match (rest, method) {
             ([], "GET") => Ok((slot("-", 0), Operation::List, ApiCall::List)),
             ([], "POST") => {
                 if body.fence.is_some() {
-                    return Err(bad("taking a slot takes no fence, it gives one"));
+                    return Err(bad_request("taking a slot takes no fence, it gives one"));
                 }
                 let id = match body.id {
                     Some(id) if is_id(&id) => id.into(),
-                    Some(_) => return Err(bad(ID)),
+                    Some(_) => return Err(bad_request(ID)),
                     None => self.slot_calls.ids.draw(now_ms, random),
                 };
-                let waiter =
-                    waiter(slot(&id, 0), parts.query, now_ms, random).map_err(|detail| bad(&detail))?;
+                let waiter = waiter(slot(&id, 0), parts.query, now_ms, random)
+                    .map_err(|detail| bad_request(&detail))?;
                 let operation = self.taking(waiter.as_ref(), now_ms);
                 Ok((slot(&id, 0), operation, ApiCall::Take(waiter)))
             }
@@ -133,24 +134,21 @@ impl Gateway {
             }
             ([_, "resume"], "POST") => {
                 let fence = fence(&body, id)?;
-                let waiter =
-                    waiter(slot(id, fence), parts.query, now_ms, random).map_err(|detail| bad(&detail))?;
+                let waiter = waiter(slot(id, fence), parts.query, now_ms, random)
+                    .map_err(|detail| bad_request(&detail))?;
                 let operation = self.taking(waiter.as_ref(), now_ms);
                 Ok((slot(id, fence), operation, ApiCall::Resume(waiter)))
             }
-            ([], _) => Err(not_allowed("GET, POST")),
-            ([_], _) => Err(not_allowed("PUT, DELETE")),
-            ([_, "pause" | "resume"], _) => Err(not_allowed("POST")),
+            ([], _) => Err(problem::method_not_allowed("this call", "GET, POST")),
+            ([_], _) => Err(problem::method_not_allowed("this call", "PUT, DELETE")),
+            ([_, "pause" | "resume"], _) => Err(problem::method_not_allowed("this call", "POST")),
             _ => Err(no_such_call()),
         }
     }
 
     fn concurrency_limit(&self, name: &str) -> Result<(usize, &Prepared), Answer> {
         let name = percent_decode_str(name).decode_utf8_lossy();
-        let index = self.rules.by_name.get(name.as_ref()).copied();
-        let found = index.and_then(|index| Some((index, self.rules.limits.get(index)?)));
-        let (index, prepared) = found
-            .ok_or_else(|| problem::plain(404, "Unknown limit", &format!("no limit is named {name:?}")))?;
+        let (index, prepared) = self.rules.named(&name)?;
         if !prepared.is_concurrency() {
             let detail = format!("{name} limits a rate; only a concurrency limit has slots");
             return Err(problem::plain(400, "Not a concurrency limit", &detail));
@@ -247,10 +245,11 @@ const ID: &str = "an id is 1 to 64 of A-Z a-z 0-9 _ -";
 
 fn fence(body: &Body, id: &str) -> Result<u64, Answer> {
     if body.id.as_ref().is_some_and(|other| other != id) {
-        return Err(bad("the id in the body is another one than in the path"));
+        return Err(bad_request("the id in the body is another one than in the path"));
     }
     let whole = body.fence.filter(|fence| (1..1 << 53).contains(fence));
-    whole.ok_or_else(|| bad("the body must say the fence that the slot was taken with: {\"fence\":n}"))
+    whole
+        .ok_or_else(|| bad_request("the body must say the fence that the slot was taken with: {\"fence\":n}"))
 }
 
 fn line(index: usize, prepared: &Prepared, subject: &std::rc::Rc<str>, limit: u64, wait: Wait) -> Line {
@@ -283,16 +282,6 @@ fn list(listed: &Listed) -> Answer {
     Answer::json(200, body.to_string())
 }
 
-fn bad(detail: &str) -> Answer {
-    problem::plain(400, "Bad request", detail)
-}
-
 fn no_such_call() -> Answer {
     problem::plain(404, "Not found", "the slots API has no such call")
-}
-
-fn not_allowed(methods: &str) -> Answer {
-    let mut answer = problem::plain(405, "Method not allowed", &format!("this call takes {methods}"));
-    answer.headers.push(("Allow", methods.to_owned()));
-    answer
 }

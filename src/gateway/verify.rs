@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::answer::Step;
+use super::readings::Taken;
 use super::{Gateway, Request, log};
 use crate::policy::Jwt;
 use crate::policy::jwt::JwtKeys;
@@ -53,15 +54,10 @@ impl Gateway {
         Some(rules.to_string())
     }
 
-    /// The request's token, where one of these limits, or of those of another reading, wants a claim and there is one of acceptable form.
-    pub(super) fn unverified(
-        &self,
-        limits: &[usize],
-        more: Option<&[usize]>,
-        platform: &dyn Platform,
-    ) -> Option<String> {
+    /// The request's token, where a limit of one of these routes wants a claim and there is one of acceptable form.
+    pub(super) fn unverified(&self, taken: &Taken<'_>, platform: &dyn Platform) -> Option<String> {
         let jwt = self.rules.policy.jwt.as_ref()?;
-        let mut applying = limits.iter().chain(more.unwrap_or_default());
+        let mut applying = taken.all().flat_map(|reading| &reading.matched.route.limits);
         let wanted =
             applying.any(|index| self.rules.limits.get(*index).is_some_and(|limit| limit.uses_token));
         let value = if wanted { platform.header(&jwt.header)? } else { return None };

@@ -1,7 +1,7 @@
 //! `[jwt]`: which tokens are believed, and what of them is counted by.
 
 use super::error::Wrong;
-use super::origin::{is_host, is_port, split_port};
+use super::origin::host_of;
 use super::{KeyPart, Limit};
 
 /// `[jwt]`.
@@ -87,21 +87,7 @@ pub fn key_set_url(text: &str) -> Result<String, Wrong> {
     if after.contains('#') {
         return Err(wrong("has a fragment"));
     }
-    if let Some(odd) = after.chars().find(|&c| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c)) {
-        return Err(wrong(&format!("holds '{}'", odd.escape_default())));
-    }
-    let end = after.find(['/', '?']).unwrap_or(after.len());
-    let authority = after.get(..end).unwrap_or_default();
-    if authority.contains('@') {
-        return Err(wrong("holds a user or a password"));
-    }
-    let (host, port) = split_port(authority);
-    if !is_host(host) {
-        return Err(wrong("has no host"));
-    }
-    if port.is_some_and(|digits| !is_port(digits)) {
-        return Err(wrong("has no port of 1 to 65535 behind the colon"));
-    }
+    let host = host_of(after, &wrong)?;
     if plain.is_some() && !is_loopback(host) {
         return Err(wrong("is http:// to another machine"));
     }

@@ -24,22 +24,32 @@ impl Origin {
         if after.contains(['?', '#']) {
             return Err(wrong("has a query or a fragment"));
         }
-        if let Some(odd) = after.chars().find(|&c| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c)) {
-            return Err(wrong(&format!("holds '{}'", odd.escape_default())));
-        }
-        let authority = after.split_once('/').map_or(after, |(authority, _)| authority);
-        if authority.contains('@') {
-            return Err(wrong("holds a user or a password"));
-        }
-        let (host, port) = split_port(authority);
-        if !is_host(host) {
-            return Err(wrong("has no host"));
-        }
-        if port.is_some_and(|digits| !is_port(digits)) {
-            return Err(wrong("has no port of 1 to 65535 behind the colon"));
-        }
+        host_of(after, &wrong)?;
         Ok(Self::Url(text.trim_end_matches('/').to_owned()))
     }
+}
+
+/// The host of a URL, given what stands behind its `//`.
+///
+/// # Errors
+/// Characters that no URL holds, user information, no host, a port out of range.
+pub(super) fn host_of<'a>(after: &'a str, wrong: &dyn Fn(&str) -> Wrong) -> Result<&'a str, Wrong> {
+    if let Some(odd) = after.chars().find(|&c| !c.is_ascii_graphic() || "\"<>\\^`{|}".contains(c)) {
+        return Err(wrong(&format!("holds '{}'", odd.escape_default())));
+    }
+    let end = after.find(['/', '?']).unwrap_or(after.len());
+    let authority = after.get(..end).unwrap_or_default();
+    if authority.contains('@') {
+        return Err(wrong("holds a user or a password"));
+    }
+    let (host, port) = split_port(authority);
+    if !is_host(host) {
+        return Err(wrong("has no host"));
+    }
+    if port.is_some_and(|digits| !is_port(digits)) {
+        return Err(wrong("has no port of 1 to 65535 behind the colon"));
+    }
+    Ok(host)
 }
 
 /// The colons inside `[::1]` are not the port's.

@@ -113,10 +113,7 @@ impl Gateway {
                 let target = self.target(path)?;
                 match body {
                     Body::NotRead => Ok(Step::AdminBody(LONGEST_BODY)),
-                    Body::TooLong => {
-                        let detail = format!("the body must be of at most {LONGEST_BODY} bytes");
-                        Err(problem::plain(413, "Body too large", &detail))
-                    }
+                    Body::TooLong => Err(problem::body_too_large(LONGEST_BODY)),
                     Body::Whole(body) => self.set_override(target, body, now_ms),
                 }
             }
@@ -131,17 +128,7 @@ impl Gateway {
     /// The limit and the subject that a path names.
     fn target(&self, (name, subject): (&str, &str)) -> Result<Target, Answer> {
         let name = percent_decode_str(name).decode_utf8_lossy();
-        let Some((&limit, prepared)) = self
-            .rules
-            .by_name
-            .get(name.as_ref())
-            .and_then(|index| Some((index, self.rules.limits.get(*index)?)))
-        else {
-            let known: Vec<&str> = self.rules.limits.iter().map(|known| known.limit.name.as_str()).collect();
-            let known = if known.is_empty() { "the policy has none".to_owned() } else { known.join(", ") };
-            let detail = format!("no limit is named {name:?}; known are: {known}");
-            return Err(problem::plain(404, "Unknown limit", &detail));
-        };
+        let (limit, prepared) = self.rules.named(&name)?;
         let prefix = self.rules.policy.gateway.ipv6_prefix;
         match subject_path::subject(&prepared.limit, subject, prefix, &self.digester) {
             Ok(subject) => Ok(Target { limit, stem: prepared.state_stem.clone(), subject }),

@@ -142,7 +142,7 @@ impl Gateway {
             page.sample("sluicegate_store_kept_back_total", &[("by", by)], count);
         }
         let help = "Store calls under way.";
-        page.one("sluicegate_store_in_flight", "gauge", "", help, self.inflight.under_way(now_ms));
+        page.one("sluicegate_store_in_flight", "gauge", "", help, self.under_way(now_ms));
         page.family("sluicegate_breaker", "stateset", "", "Where the circuit breaker stands.");
         let phase = self.breaker.phase(now_ms);
         for state in [Phase::Closed, Phase::Open, Phase::HalfOpen] {

@@ -76,6 +76,7 @@ impl Gateway {
         let Some(form) = self.form else {
             return "null".to_owned();
         };
+        let under_way = self.under_way(now_ms);
         let (calls, failed, slow) = self.breaker.counts();
         let counters = &self.counters;
         let failures = CLASSES.iter().zip(counters.failures).map(|(class, count)| (class.word(), count));
@@ -100,7 +101,7 @@ impl Gateway {
             object(failures),
             counters.breaker,
             counters.bulkhead,
-            self.inflight.under_way(now_ms),
+            under_way,
             self.rules.policy.store.max_in_flight,
         )
     }

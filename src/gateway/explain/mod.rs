@@ -14,13 +14,13 @@ use serde::Serialize;
 
 pub use limit::{Applies, Explained};
 
-use super::admit::{self, CostSource};
-use super::{Gateway, OWN, Request, Step, is_free, settle, went_through_us};
-use crate::policy::path;
+use super::admit::CostSource;
+use super::readings::{self, Asked, Paths, Reading};
+use super::{Gateway, Request, Step, bounds, is_free, settle, went_through_us};
 use crate::policy::routes::Matched;
 use crate::store::Ask;
+use crate::subject::Claims;
 use crate::subject::request::{canonical_host, split_url};
-use crate::subject::{Claims, HttpRequest};
 
 /// A request and what the gateway would make of it.
 #[derive(Debug, Serialize)]
@@ -37,6 +37,8 @@ pub struct Explanation {
     pub course: Course,
     /// The route that takes it.
     pub route: Option<Taken>,
+    /// The route that counts it as well, where its path can be read in two ways.
+    pub read_otherwise: Option<Taken>,
     /// Another method or host with which a route would take it, where none does.
     pub nearest: Option<Nearest>,
     /// Each limit of its route, in the order written there.
@@ -53,6 +55,8 @@ pub struct Explanation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Course {
+    /// Its URL is too long, or has no host.
+    Refused,
     /// A path of the gateway's own: never limited, never forwarded.
     Own,
     /// Its `Via` names the gateway.
@@ -121,34 +125,26 @@ impl Gateway {
     /// none where there is no token, or one that is not to be believed.
     pub fn explain(mut self, request: &Request<'_>, claims: &Claims, now_ms: u64) -> Explanation {
         let url = split_url(request.url);
-        let (host, path) = (canonical_host(url.host), path::canonical(url.path));
-        let matched = self.rules.policy.router.match_route(request.method, &host, &path);
-        let course = course(request, &path, matched.as_ref());
-        let unmatched = matched.is_none() && course == Course::Unmatched;
-        let nearest = unmatched.then(|| self.nearest(request.method, &host, &path)).flatten();
-        let counted = matched.as_ref().filter(|_| course == Course::Limited);
-        let (limits, store_down) = counted.map_or((Vec::new(), None), |matched| {
-            let attributes = HttpRequest {
-                method: request.method,
-                host: host.as_ref().into(),
-                path: path.as_ref().into(),
-                query: url.query,
-                route: &matched.route.name,
-                params: matched.params.clone(),
-                platform: request.platform,
-                client_ip: &self.rules.policy.gateway.client_ip,
-                ipv6_prefix: self.rules.policy.gateway.ipv6_prefix,
-                claims: Some(claims),
-            };
-            let chosen = &matched.route.limits;
-            let limits = chosen.iter().filter_map(|index| limit::explain(&self, *index, &attributes, now_ms));
-            let whole =
-                admit::admit(&self.rules.limits, chosen, &attributes, CostSource::Rules, &self.digester);
+        let (host, paths) = (canonical_host(url.host), Paths::of(url.path));
+        let found = self.taken(request.method, &host, &paths);
+        let course = course(request, &paths, found.as_ref());
+        let unmatched = found.is_none() && course == Course::Unmatched;
+        let nearest = unmatched.then(|| self.nearest(request.method, &host, &paths.canonical)).flatten();
+        let Request { method, platform, .. } = *request;
+        let asked = Asked { method, host: &host, query: url.query, platform, claims: Some(claims) };
+        let route = |reading: &Reading<'_>| taken(&reading.matched);
+        let shown =
+            found.as_ref().filter(|_| !matches!(course, Course::Refused | Course::Own | Course::Loop));
+        let (shown, otherwise) =
+            shown.map_or((None, None), |found| (Some(route(&found.first)), found.second.as_ref().map(route)));
+        let counted = found.filter(|_| course == Course::Limited);
+        let (limits, store_down) = counted.map_or((Vec::new(), None), |found| {
+            let limits = self.limits_of(&found, &asked, now_ms);
+            let whole = self.admit_taken(found, &asked, CostSource::Rules);
             let settled = whole.ok().filter(|admission| !admission.blocked.iter().any(|line| line.refuses()));
-            (limits.collect(), settled.and_then(|admission| self.store_down(&admission.asks)))
+            (limits, settled.and_then(|admission| self.store_down(&admission.asks)))
         });
-        let shown = matched.filter(|_| !matches!(course, Course::Own | Course::Loop)).map(|m| taken(&m));
-        let (host, path) = (host.into_owned(), path.clone().into_owned());
+        let (host, path) = (host.into_owned(), paths.canonical.clone().into_owned());
         let answer =
             (course != Course::Own).then(|| self.walk(request, Some(claims), now_ms, 0.0)).and_then(expected);
         Explanation {
@@ -158,12 +154,31 @@ impl Gateway {
             path,
             course,
             route: shown,
+            read_otherwise: otherwise,
             nearest,
             limits,
             answer,
             store_down,
             keyed_digests: self.digester.is_keyed(),
         }
+    }
+
+    /// Each limit of each reading, a limit that would count the same subject again but once.
+    fn limits_of(&self, found: &readings::Taken<'_>, asked: &Asked<'_>, now_ms: u64) -> Vec<Explained> {
+        let mut limits: Vec<Explained> = Vec::new();
+        for reading in found.all() {
+            let attributes = self.described(reading.clone(), asked);
+            for index in &reading.matched.route.limits {
+                let Some(explained) = limit::explain(self, *index, &attributes, now_ms) else { continue };
+                let again = |known: &Explained| {
+                    (&known.name, &known.store_key) == (&explained.name, &explained.store_key)
+                };
+                if !limits.iter().any(again) {
+                    limits.push(explained);
+                }
+            }
+        }
+        limits
     }
 
     /// Tries the other methods and hosts that routes name.
@@ -199,17 +214,24 @@ impl Gateway {
     }
 }
 
-fn course(request: &Request<'_>, path: &str, matched: Option<&Matched<'_>>) -> Course {
-    if path.starts_with(OWN) || path == OWN.trim_end_matches('/') {
+fn course(request: &Request<'_>, paths: &Paths<'_>, found: Option<&readings::Taken<'_>>) -> Course {
+    if bounds::refused(request.url).is_some() {
+        return Course::Refused;
+    }
+    if paths.are_own() {
         return Course::Own;
     }
     if request.platform.header("via").is_some_and(|via| went_through_us(&via)) {
         return Course::Loop;
     }
-    match matched {
+    match found {
         None => Course::Unmatched,
-        Some(matched) if matched.route.limits.is_empty() => Course::WithoutLimits,
-        Some(matched) if is_free(request, matched.route) => Course::Preflight,
+        Some(found) if found.all().all(|reading| reading.matched.route.limits.is_empty()) => {
+            Course::WithoutLimits
+        }
+        Some(found) if found.all().all(|reading| is_free(request, reading.matched.route)) => {
+            Course::Preflight
+        }
         Some(_) => Course::Limited,
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::limit::{Applies, Explained, Numbers, Part};
-use super::{Course, Expected, Explanation, StoreDown};
+use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
 const WIDTH: usize = 16;
@@ -19,6 +19,9 @@ impl fmt::Display for Explanation {
         line(out, "host", &self.host)?;
         line(out, "path", &self.path)?;
         line(out, "route", &self.route_text())?;
+        if let Some(other) = &self.read_otherwise {
+            line(out, "read otherwise", &taken(other))?;
+        }
         for limit in &self.limits {
             writeln!(out)?;
             one(out, limit)?;
@@ -42,18 +45,9 @@ impl fmt::Display for Explanation {
 
 impl Explanation {
     fn route_text(&self) -> String {
-        let route = self.route.as_ref().map_or(String::new(), |route| {
-            let methods = if route.methods.is_empty() {
-                String::new()
-            } else {
-                format!(" {}", route.methods.join(", "))
-            };
-            let host = route.host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
-            let params =
-                route.params.iter().map(|(name, value)| format!(", {name} = {value:?}")).collect::<String>();
-            format!("{}:{methods} {}{host}{params}", route.name, route.path)
-        });
+        let route = self.route.as_ref().map_or(String::new(), taken);
         match self.course {
+            Course::Refused => "none: the URL is too long, or has no host".to_owned(),
             Course::Own => "none: a path of the gateway's own, never limited and never forwarded".to_owned(),
             Course::Loop => "none: Via names this gateway, so the request has been here before".to_owned(),
             Course::Unmatched => {
@@ -72,6 +66,14 @@ impl Explanation {
             Course::Limited => route,
         }
     }
+}
+
+fn taken(route: &Taken) -> String {
+    let methods =
+        if route.methods.is_empty() { String::new() } else { format!(" {}", route.methods.join(", ")) };
+    let host = route.host.as_ref().map_or(String::new(), |host| format!(" on {host}"));
+    let params = route.params.iter().map(|(name, value)| format!(", {name} = {value:?}")).collect::<String>();
+    format!("{}:{methods} {}{host}{params}", route.name, route.path)
 }
 
 impl StoreDown {
