@@ -9,6 +9,8 @@ pub enum Step {
     Answer(Answer),
     /// Send the request to the origin, and give its answer back with these headers appended.
     Forward(Forward),
+    /// Wait until this moment by the isolate's clock, in milliseconds since the Unix epoch, then do this.
+    Hold(u64, Box<Step>),
     /// Ask the store, and bring the reply with the ticket.
     Ask(Call),
     /// The same for a request that takes slots: the reply is brought even if the client has gone, so that they are freed.
@@ -91,7 +93,7 @@ impl Step {
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
-    /// `wait LF ms LF note`, `again`, and what is done as one word.
+    /// `wait LF ms LF note`, `hold LF moment LF step`, `again`, and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -109,6 +111,7 @@ impl Step {
                 lines(&mut text, &forward.headers);
                 head
             }
+            Self::Hold(until_ms, next) => write!(text, "hold\n{until_ms}\n{}", next.to_text()),
             Self::Ask(call) | Self::Take(call) | Self::Slot(call) => {
                 let kind = match self {
                     Self::Take(_) => "take",

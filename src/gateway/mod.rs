@@ -14,6 +14,7 @@ pub mod bounds;
 pub mod check_api;
 pub mod cors;
 pub mod cost;
+pub mod delay;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
 pub mod given;
@@ -25,6 +26,7 @@ pub mod log;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod places;
 pub mod prepared;
 pub mod problem;
 mod readings;
@@ -57,6 +59,7 @@ use health::Health;
 use metrics::Metrics;
 use outage::Located;
 use outcome::Outcome;
+use places::Places;
 use readings::{Asked, Paths};
 use recent::Recent;
 use reload::Reload;
@@ -102,6 +105,7 @@ pub struct Gateway {
     form: Option<Form>,
     inflight: Inflight<Pending>,
     located: Inflight<Located>,
+    places: Places,
     breaker: Breaker,
     retries: Budget,
     local: Table,
@@ -142,6 +146,7 @@ impl Gateway {
             form,
             inflight: Inflight::default(),
             located: Inflight::default(),
+            places: Places::default(),
             breaker: Breaker::new(policy.store.breaker),
             retries: Budget::new(policy.store.retry),
             local: Table::new(policy.degraded.max_subjects),
@@ -219,7 +224,9 @@ impl Gateway {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
+                let waiting = self.waiting(&mut admission.asks, now_ms);
+                let purpose = Purpose::Proxy { route: index, origin, holder, waiting };
+                self.decide(admission, charge, purpose, now_ms)
             }
         }
     }
@@ -237,24 +244,30 @@ impl Gateway {
     }
 
     /// Turns an outcome into the answer its purpose wants.
-    fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
+    fn finish(&mut self, mut outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
         let (origin, holder) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
             Purpose::Check => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder } => {
+            Purpose::Proxy { route, origin, holder, waiting } => {
+                outcome = self.placed(outcome, waiting);
                 self.record(&outcome, Some(route), now_ms);
                 (origin, holder)
             }
         };
+        let now_ms = outcome.at_its_moment(now_ms);
         let gateway = &self.rules.policy.gateway;
         let headers =
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            return self.forward(origin, held, headers);
+            let forward = self.forward(origin, held, headers);
+            return match outcome.hold {
+                None => forward,
+                Some(hold) => Step::Hold(hold.until_ms, Box::new(forward)),
+            };
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -25,6 +25,7 @@ pub(super) const LIMIT: &[&str] = &[
     "exempt",
     "idempotency",
     "lease",
+    "over_limit",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -139,7 +140,12 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
+    let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let quotas = quotas.filter(|_| sound)?;
+    if let (Some(over), Some(cost), Some(window_ms)) = (over_limit.flatten(), &cost, window_ms) {
+        let mut all = [quotas.base].into_iter().chain(quotas.plans.values().copied());
+        all.find(|quota| !over_limit::stays_exact(table, over, *quota, cost.max, window_ms));
+    }
     Some(Limit {
         name: name?,
         algorithm: algorithm?,
@@ -154,6 +160,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
+        over_limit: over_limit?,
     })
 }
 
