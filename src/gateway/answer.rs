@@ -9,8 +9,6 @@ pub enum Step {
     Answer(Answer),
     /// Send the request to the origin, and give its answer back with these headers appended.
     Forward(Forward),
-    /// Wait until this moment by the isolate's clock, in milliseconds since the Unix epoch, then do this.
-    Hold(u64, Box<Step>),
     /// Ask the store, and bring the reply with the ticket.
     Ask(Call),
     /// The same for a request that takes slots: the reply is brought even if the client has gone, so that they are freed.
@@ -51,6 +49,8 @@ pub struct Answer {
 /// A request that passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
+    /// When it goes on by the isolate's clock, in milliseconds since the Unix epoch; 0 is at once.
+    pub moment_ms: u64,
     /// Scheme, authority and base path, or `binding:NAME`.
     pub origin: String,
     /// Deadline for the origin's response head in milliseconds; 0 is the platform's own.
@@ -90,10 +90,11 @@ pub struct Location {
 
 impl Step {
     /// The text form:
-    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
+    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*` with
+    /// `hold LF moment LF` before it where it waits,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
-    /// `wait LF ms LF note`, `hold LF moment LF step`, `again`, and what is done as one word.
+    /// `wait LF ms LF note`, `again`, and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
@@ -107,11 +108,13 @@ impl Step {
             }
             Self::Forward(forward) => {
                 let Forward { origin, timeout_ms, held, .. } = forward;
+                if forward.moment_ms > 0 {
+                    let _ = write!(text, "hold\n{}\n", forward.moment_ms);
+                }
                 let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n");
                 lines(&mut text, &forward.headers);
                 head
             }
-            Self::Hold(until_ms, next) => write!(text, "hold\n{until_ms}\n{}", next.to_text()),
             Self::Ask(call) | Self::Take(call) | Self::Slot(call) => {
                 let kind = match self {
                     Self::Take(_) => "take",

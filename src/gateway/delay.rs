@@ -84,42 +84,33 @@ impl Gateway {
     }
 
     /// Keeps the place of a request that waits, and gives that of any other back.
-    pub(super) fn placed(&mut self, outcome: Outcome, waiting: Waiting) -> Outcome {
+    pub(super) fn placed(&mut self, outcome: &mut Outcome, waiting: Waiting) {
         match (waiting, outcome.hold) {
-            (Waiting::At(place), Some(hold)) if outcome.allowed() => {
+            (Waiting::At(place), Some(hold)) => {
                 self.places.hold(place, hold.until_ms);
                 self.counters.held = self.counters.held.saturating_add(1);
-                outcome
             }
-            (Waiting::At(place), _) => {
-                self.places.give_back(place);
-                outcome
-            }
+            (Waiting::At(place), None) => self.places.give_back(place),
             // It only looks at the limits that delay.
-            (Waiting::No, _) => Outcome { hold: None, ..outcome },
+            (Waiting::No, _) => outcome.hold = None,
             (Waiting::Full, hold) => {
-                let outcome = match hold {
-                    Some(hold) => self.without_place(outcome, hold),
-                    None => outcome,
-                };
-                // What the isolate remembers waits for a place elsewhere, too.
+                // A repeat under an idempotency key is told to wait as it was the first time. It has been charged, and is
+                // refused until then.
+                if let Some(hold) = hold {
+                    let delays = |line: &Line| line.cost > 0 && self.delay_ms(line).is_some();
+                    let delaying = outcome.lines.iter_mut().filter(|line| delays(line));
+                    delaying.for_each(|line| line.verdict.wait = Wait::Ms(hold.for_ms));
+                    outcome.hold = None;
+                    outcome.refused = Some(Reason::QuotaExceeded);
+                    outcome.retry_after_ms = Some(hold.for_ms);
+                }
+                // What the isolate remembers would be refused with a place, too.
                 let decided = outcome.refused == Some(Reason::QuotaExceeded) && outcome.tier != Tier::Cache;
                 if decided && outcome.lines.iter().any(|line| line.refuses() && self.would_wait(line)) {
                     self.counters.waiting_full = self.counters.waiting_full.saturating_add(1);
                 }
-                outcome
             }
         }
-    }
-
-    /// A repeat under an idempotency key is told to wait as it was the first time. Where there is no place for it, it is
-    /// refused until then; it has been charged already.
-    fn without_place(&self, outcome: Outcome, hold: Hold) -> Outcome {
-        let Outcome { tier, mut lines, silent, .. } = outcome;
-        for line in lines.iter_mut().filter(|line| line.cost > 0 && self.delay_ms(line).is_some()) {
-            line.verdict.wait = Wait::Ms(hold.for_ms);
-        }
-        Outcome { silent, ..Outcome::of(tier, lines) }
     }
 
     fn would_wait(&self, line: &Line) -> bool {
@@ -129,5 +120,154 @@ impl Gateway {
 
     fn delay_ms(&self, line: &Line) -> Option<u64> {
         self.rules.limits.get(line.limit)?.limit.delay().map(|delay| delay.ms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Bindings, Forward, Reply, Request, Step};
+    use super::*;
+    use crate::subject::Platform;
+
+    const NOW: u64 = 1_785_432_000_000;
+
+    struct Nothing;
+
+    impl Platform for Nothing {
+        fn header(&self, name: &str) -> Option<String> {
+            (name == "x-cost").then(|| "1".to_owned())
+        }
+
+        fn country(&self) -> Option<String> {
+            None
+        }
+
+        fn asn(&self) -> Option<String> {
+            None
+        }
+    }
+
+    /// Ten a second for everybody, of whom one may wait for up to 250 ms; `/a%2Fb` is read in two ways.
+    fn gateway(clock: &str, store: bool) -> Gateway {
+        let policy = format!(
+            r#"{{"version":1,"gateway":{{"origin":"http://o.invalid","headers":["draft-10","x-ratelimit"]}},
+            "store":{{"clock":"{clock}"}},"defaults":{{"on_store_error":"degraded"}},"degraded":{{"share":1}},"limits":[
+            {{"name":"rate","limit":10,"algorithm":"token-bucket","window":"1s","burst":1,"key":["global"],
+              "over_limit":{{"delay":"250ms","waiting":1}}}},
+            {{"name":"slots","limit":5,"algorithm":"concurrency","lease":"30s","key":["global"]}}],"routes":[
+            {{"name":"one","path":"/{{x}}","limits":["rate"]}},
+            {{"name":"two","path":"/a/b","limits":["slots"]}}]}}"#
+        );
+        let store_url = store.then(|| "http://store.invalid".to_owned());
+        let bindings = Bindings { store_url, has_token: true, ..Bindings::default() };
+        Gateway::new(&policy, &bindings).unwrap()
+    }
+
+    fn receive(gateway: &mut Gateway, path: &str, now_ms: u64) -> Step {
+        let url = format!("http://g.invalid{path}");
+        gateway.receive(&Request { method: "GET", url: &url, platform: &Nothing }, now_ms, 0.5)
+    }
+
+    /// A request's moment, or `Err` with its status where it does not go on.
+    fn moment(step: Step) -> Result<u64, u16> {
+        match step {
+            Step::Forward(Forward { moment_ms, .. }) => Ok(moment_ms),
+            Step::Answer(answer) => Err(answer.status),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn answered(gateway: &mut Gateway, step: Step, body: &str, now_ms: u64) -> Step {
+        let (Step::Ask(call) | Step::Take(call)) = step else { panic!("{step:?}") };
+        gateway.conclude(call.ticket, Reply::Whole { status: 200, body, retry_after_s: 0 }, now_ms, 0.5)
+    }
+
+    fn asks(step: &Step, what: &str) -> bool {
+        matches!(step, Step::Ask(call) | Step::Take(call) if call.body.contains(what))
+    }
+
+    const HELD: &str = r#"{"result":[1,10,0,300,0,200]}"#;
+
+    #[test]
+    fn in_the_isolate_alone_each_has_its_moment_and_a_place() {
+        let mut gateway = gateway("edge", false);
+        let mut ask = |ms| moment(receive(&mut gateway, "/a", NOW + ms));
+        assert_eq!(ask(0), Ok(0));
+        assert_eq!(ask(10), Ok(NOW + 100));
+        // There is no place for it, and with the next one there is.
+        assert_eq!(ask(20), Err(429));
+        assert_eq!(ask(100), Ok(NOW + 200));
+        assert_eq!((gateway.counters.held, gateway.counters.waiting_full), (2, 1));
+        assert_eq!((gateway.places.held(NOW + 199), gateway.places.held(NOW + 200)), (1, 0));
+    }
+
+    #[test]
+    fn the_entry_is_told_the_moment_before_the_step() {
+        let mut gateway = gateway("edge", false);
+        receive(&mut gateway, "/a", NOW);
+        let Step::Forward(forward) = receive(&mut gateway, "/a", NOW) else { panic!("refused") };
+        let text = Step::Forward(forward.clone()).to_text();
+        assert!(text.starts_with(&format!("hold\n{}\nforward\nhttp://o.invalid\n", NOW + 100)), "{text}");
+        // At its moment a tenth of a second's use is left to come in again.
+        let field = |name: &str| forward.headers.iter().find(|(known, _)| *known == name).unwrap().1.clone();
+        assert_eq!(field("RateLimit"), r#""rate";r=0;t=1"#);
+        assert_eq!(field("X-RateLimit-Reset"), (NOW + 200).div_ceil(1000).to_string());
+    }
+
+    #[test]
+    fn the_moment_counts_from_the_callers_clock_and_by_the_stores_clock_from_its_answer() {
+        for (clock, until_ms) in [("edge", NOW + 200), ("store", NOW + 240)] {
+            let mut gateway = gateway(clock, true);
+            let step = receive(&mut gateway, "/a", NOW);
+            assert!(asks(&step, r#""b~250""#), "{step:?}");
+            let step = answered(&mut gateway, step, HELD, NOW + 40);
+            assert_eq!(moment(step), Ok(until_ms), "{clock}");
+        }
+        // An answer that took longer than the wait holds nobody; a clock that was set back holds nobody for longer.
+        for (now_ms, until_ms) in [(NOW + 200, 0), (NOW - 3_600_000, NOW - 3_599_800)] {
+            let mut gateway = gateway("edge", true);
+            let step = receive(&mut gateway, "/a", NOW);
+            assert_eq!(moment(answered(&mut gateway, step, HELD, now_ms)), Ok(until_ms));
+        }
+    }
+
+    #[test]
+    fn a_full_isolate_asks_for_no_credit_and_remembers_no_longer_than_with_it() {
+        let mut gateway = gateway("edge", true);
+        let first = receive(&mut gateway, "/a", NOW);
+        // The first has its place while the store is asked.
+        let second = receive(&mut gateway, "/a", NOW);
+        assert!(asks(&second, r#""b~0""#), "{second:?}");
+        let refused = answered(&mut gateway, second, r#"{"result":[0,10,0,300,300,0]}"#, NOW);
+        assert_eq!(moment(refused), Err(429));
+        assert_eq!(moment(answered(&mut gateway, first, HELD, NOW)), Ok(NOW + 200));
+        // With credit it passes 50 ms from then.
+        assert_eq!(moment(receive(&mut gateway, "/a", NOW + 49)), Err(429));
+        assert!(asks(&receive(&mut gateway, "/a", NOW + 50), r#""b~0""#));
+        assert!(asks(&receive(&mut gateway, "/a", NOW + 200), r#""b~250""#));
+        assert_eq!(gateway.counters.waiting_full, 0, "it would not have waited with a place");
+    }
+
+    #[test]
+    fn a_place_that_nobody_needs_comes_back() {
+        let mut gateway = gateway("edge", true);
+        for reply in [r#"{"result":[1,10,0,100,0,0]}"#, r#"{"result":[0,10,0,9,9,0]}"#, "oops"] {
+            let step = receive(&mut gateway, "/a", NOW);
+            assert!(asks(&step, r#""b~250""#), "{reply}");
+            answered(&mut gateway, step, reply, NOW + 100);
+            gateway.refusals = crate::local::Refusals::new(0);
+        }
+        // Nobody comes back with this one.
+        assert!(asks(&receive(&mut gateway, "/a", NOW + 500), r#""b~250""#));
+        let step = receive(&mut gateway, "/a", NOW + 1_000);
+        assert!(asks(&step, r#""b~0""#), "{step:?}");
+        assert!(asks(&receive(&mut gateway, "/a", NOW + 10_000), r#""b~250""#));
+    }
+
+    #[test]
+    fn who_might_take_a_slot_does_not_wait() {
+        let mut gateway = gateway("edge", true);
+        let step = receive(&mut gateway, "/a%2Fb", NOW);
+        assert!(asks(&step, r#""b~0""#) && asks(&step, r#""c""#), "{step:?}");
     }
 }

@@ -209,7 +209,7 @@ impl Gateway {
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if taken.all().all(|reading| is_free(request, reading.matched.route)) {
-            return self.forward(origin, String::new(), Vec::new());
+            return self.forward(0, origin, String::new(), Vec::new());
         }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, request.platform)
@@ -238,7 +238,7 @@ impl Gateway {
 
     fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
+            Unmatched::Pass => self.forward(0, None, String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
@@ -252,7 +252,7 @@ impl Gateway {
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
             Purpose::Proxy { route, origin, holder, waiting } => {
-                outcome = self.placed(outcome, waiting);
+                self.placed(&mut outcome, waiting);
                 self.record(&outcome, Some(route), now_ms);
                 (origin, holder)
             }
@@ -263,21 +263,23 @@ impl Gateway {
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            let forward = self.forward(origin, held, headers);
-            return match outcome.hold {
-                None => forward,
-                Some(hold) => Step::Hold(hold.until_ms, Box::new(forward)),
-            };
+            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
-    fn forward(&self, origin: Option<String>, held: String, headers: Vec<(&'static str, String)>) -> Step {
+    fn forward(
+        &self,
+        moment_ms: u64,
+        origin: Option<String>,
+        held: String,
+        headers: Vec<(&'static str, String)>,
+    ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
         let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { origin, timeout_ms, held, headers })
+        Step::Forward(Forward { moment_ms, origin, timeout_ms, held, headers })
     }
 }
 

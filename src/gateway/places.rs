@@ -2,31 +2,30 @@
 //!
 //! A place is taken before the store is asked, since what it grants is reserved in the same call. It is kept until the
 //! moment of its request, and is then free by itself: so it is free, too, where the client has left or the platform has
-//! dropped the request, of which nobody hears.
-
-use std::collections::BTreeMap;
+//! dropped the request, of which nobody hears. They are few enough to be looked through.
 
 /// Further ahead no place is kept, in milliseconds: the clock has been set back since.
 const LONGEST_MS: u64 = 120_000;
 
-/// A place that was taken: until when, in milliseconds since the Unix epoch, and its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place(u64, u32);
+/// The number of a place that was taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place(u32);
 
 #[derive(Debug)]
 struct Taken {
-    /// The limits it counts for, by their places in the metrics.
-    limits: Vec<usize>,
+    place: Place,
+    /// In milliseconds since the Unix epoch.
+    until_ms: u64,
+    /// The limit it counts for, by its place in the metrics.
+    limit: usize,
     /// Its request has been decided, and waits.
     held: bool,
 }
 
-/// The places of one isolate.
+/// The places of one isolate; of a request with two limits that delay there is one for each.
 #[derive(Debug, Default)]
 pub struct Places {
-    taken: BTreeMap<Place, Taken>,
-    /// How many of each limit are taken.
-    counts: Vec<usize>,
+    taken: Vec<Taken>,
     last: u32,
 }
 
@@ -35,61 +34,43 @@ impl Places {
     /// again at `until_ms`, whatever happens.
     pub fn take(&mut self, limits: &[(usize, usize)], until_ms: u64, now_ms: u64) -> Option<Place> {
         self.sweep(now_ms);
-        let full =
-            |(limit, most): &(usize, usize)| self.counts.get(*limit).is_some_and(|count| count >= most);
-        if limits.iter().any(full) {
+        let count = |limit: usize| self.taken.iter().filter(|taken| taken.limit == limit).count();
+        if limits.iter().any(|(limit, most)| count(*limit) >= *most) {
             return None;
         }
         self.last = self.last.wrapping_add(1);
-        let place = Place(until_ms, self.last);
-        self.keep(place, limits.iter().map(|(limit, _)| *limit).collect(), false);
+        let place = Place(self.last);
+        self.taken.extend(limits.iter().map(|(limit, _)| Taken {
+            place,
+            until_ms,
+            limit: *limit,
+            held: false,
+        }));
         Some(place)
     }
 
     /// Keeps a place until its request's moment.
     pub fn hold(&mut self, place: Place, until_ms: u64) {
-        if let Some(limits) = self.give_back(place) {
-            self.keep(Place(until_ms, place.1), limits, true);
+        for taken in self.taken.iter_mut().filter(|taken| taken.place == place) {
+            taken.until_ms = until_ms;
+            taken.held = true;
         }
     }
 
-    /// Gives a place back; the limits it was for, unless its time is over.
-    pub fn give_back(&mut self, place: Place) -> Option<Vec<usize>> {
-        let Taken { limits, .. } = self.taken.remove(&place)?;
-        for limit in &limits {
-            if let Some(count) = self.counts.get_mut(*limit) {
-                *count = count.saturating_sub(1);
-            }
-        }
-        Some(limits)
+    /// Gives a place back.
+    pub fn give_back(&mut self, place: Place) {
+        self.taken.retain(|taken| taken.place != place);
     }
 
-    /// How many requests wait for their moment.
+    /// How many places are kept by requests that wait for their moment.
     pub fn held(&mut self, now_ms: u64) -> usize {
         self.sweep(now_ms);
-        self.taken.values().filter(|taken| taken.held).count()
-    }
-
-    fn keep(&mut self, place: Place, limits: Vec<usize>, held: bool) {
-        for limit in &limits {
-            if self.counts.len() <= *limit {
-                self.counts.resize(limit.saturating_add(1), 0);
-            }
-            if let Some(count) = self.counts.get_mut(*limit) {
-                *count = count.saturating_add(1);
-            }
-        }
-        self.taken.insert(place, Taken { limits, held });
+        self.taken.iter().filter(|taken| taken.held).count()
     }
 
     fn sweep(&mut self, now_ms: u64) {
-        while let Some(place) = self.taken.keys().next().copied().filter(|place| place.0 <= now_ms) {
-            self.give_back(place);
-        }
         let latest_ms = now_ms.saturating_add(LONGEST_MS);
-        while let Some(place) = self.taken.keys().next_back().copied().filter(|place| place.0 > latest_ms) {
-            self.give_back(place);
-        }
+        self.taken.retain(|taken| taken.until_ms > now_ms && taken.until_ms <= latest_ms);
     }
 }
 
@@ -106,7 +87,8 @@ mod tests {
         assert!(places.take(&[(3, 2), (0, 1)], NOW + 500, NOW).is_some());
         assert_eq!(places.take(&[(3, 2)], NOW + 500, NOW), None);
         assert_eq!(places.take(&[(1, 9), (0, 1)], NOW + 500, NOW), None, "the other limit is full");
-        assert!(places.give_back(first).is_some() && places.give_back(first).is_none());
+        places.give_back(first);
+        places.give_back(first);
         assert!(places.take(&[(3, 2)], NOW + 500, NOW).is_some());
     }
 

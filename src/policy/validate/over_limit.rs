@@ -67,10 +67,13 @@ pub(super) fn stays_exact(
     if ms <= most {
         return true;
     }
-    let wrong = Wrong::new(
-        format!("a delay of {} would leave the integers a double holds (2^53)", duration::to_text(ms)),
-        format!("write at most {}, or a smaller burst", duration::to_text(most)),
-    );
+    let problem =
+        format!("a delay of {} would leave the integers a double holds (2^53)", duration::to_text(ms));
+    let cure = match most {
+        0 => "write a smaller burst".to_owned(),
+        most => format!("write at most {}, or a smaller burst", duration::to_text(most)),
+    };
+    let wrong = Wrong::new(problem, cure);
     table.get("over_limit").and_then(|field| field.checked::<()>(Err(wrong)));
     false
 }
