@@ -120,7 +120,7 @@ async function follow(step, request, env, ctx) {
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'hold':
-        step = await atMoment(rest, request.signal);
+        step = await atMoment(rest);
         break;
       case 'body':
         question = await bodyText(rest);

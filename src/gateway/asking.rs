@@ -94,7 +94,7 @@ impl Gateway {
             let holder = purpose.holder();
             let decision = settle::whole(&mut self.local, &self.rules.limits, &asks, holder, now_ms);
             let mut outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &decision.verdicts));
-            outcome.hold = Hold::of(hold_ms(asks.iter(), &decision.holds), now_ms, now_ms);
+            outcome.hold = Hold::of(hold_ms(&mut asks.iter(), &decision.holds), now_ms, now_ms);
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
@@ -190,7 +190,7 @@ impl Gateway {
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(asks, &answered.verdicts, asked_ms);
         outcome.fences.clone_from(&answered.fences);
-        let hold_ms = hold_ms(asks.iter(), &answered.holds);
+        let hold_ms = hold_ms(&mut asks.iter(), &answered.holds);
         if hold_ms > 0 {
             // By the store's clock it may have been decided just now: nothing of it has passed for certain.
             let edge = self.rules.policy.store.clock == Clock::Edge;

@@ -43,39 +43,45 @@ pub(super) enum Waiting {
 
 /// For how many milliseconds a decision holds its request: as long as the limit that holds it longest. Limits that it
 /// only looks at have no say, unless it does nothing but look.
-pub(super) fn hold_ms<'a>(asks: impl Iterator<Item = &'a Ask> + Clone, holds: &[u64]) -> u64 {
-    if holds.is_empty() {
-        return 0;
+pub(super) fn hold_ms(asks: &mut dyn Iterator<Item = &Ask>, holds: &[u64]) -> u64 {
+    let (mut charged_ms, mut looked_ms, mut looks) = (0, 0, true);
+    let mut holds = holds.iter().copied();
+    for ask in asks {
+        let hold_ms = ask.ahead_ms.and_then(|_| holds.next()).unwrap_or(0);
+        if ask.cost > 0 {
+            looks = false;
+            charged_ms = hold_ms.max(charged_ms);
+        } else {
+            looked_ms = hold_ms.max(looked_ms);
+        }
     }
-    let looks = asks.clone().all(|ask| ask.cost == 0);
-    let delaying = asks.filter(|ask| ask.ahead_ms.is_some()).zip(holds);
-    delaying.filter(|(ask, _)| looks || ask.cost > 0).map(|(_, hold_ms)| *hold_ms).max().unwrap_or(0)
+    if looks { looked_ms } else { charged_ms }
 }
 
 impl Gateway {
     /// Takes a place for a request that may have to wait. Where there is none it asks without credit: what it would be
     /// granted could not be used.
     pub(super) fn waiting(&mut self, asks: &mut [Ask], now_ms: u64) -> Waiting {
-        let (mut limits, mut longest_ms) = (Vec::new(), 0);
-        for ask in asks.iter().filter(|ask| ask.ahead_ms.is_some() && ask.cost > 0) {
-            let prepared = self.rules.limits.get(ask.limit);
-            if let Some((prepared, delay)) = prepared.and_then(|limit| Some((limit, limit.limit.delay()?))) {
-                limits.push((prepared.counted_at, delay.waiting));
-                longest_ms = longest_ms.max(delay.ms);
-            }
-        }
-        if limits.is_empty() {
+        if !asks.iter().any(|ask| ask.ahead_ms.is_some() && ask.cost > 0) {
             return Waiting::No;
         }
+        let place = self.places.draw(now_ms);
+        // The store decides, or then the platform's own limiter.
+        let decided_ms = self.rules.policy.store.timeout_ms.saturating_mul(2).saturating_add(LATE_MS);
+        let until_ms = now_ms.saturating_add(decided_ms);
         // A route has no slots beside a limit that delays, but a path that is read in two ways may have two routes.
-        if !asks.iter().any(settle::is_concurrency) {
-            // The store, then the platform's own limiter.
-            let decided_ms = self.rules.policy.store.timeout_ms.saturating_mul(2).saturating_add(LATE_MS);
-            let until_ms = now_ms.saturating_add(decided_ms).saturating_add(longest_ms);
-            if let Some(place) = self.places.take(&limits, until_ms, now_ms) {
-                return Waiting::At(place);
+        let mut placed = !asks.iter().any(settle::is_concurrency);
+        for ask in asks.iter().filter(|ask| ask.cost > 0) {
+            let Some(prepared) = self.rules.limits.get(ask.limit) else { continue };
+            if let Some(delay) = prepared.limit.delay() {
+                let until_ms = until_ms.saturating_add(delay.ms);
+                placed &= self.places.take(place, prepared.counted_at, delay.waiting, until_ms);
             }
         }
+        if placed {
+            return Waiting::At(place);
+        }
+        self.places.give_back(place);
         for ask in asks.iter_mut().filter(|ask| ask.ahead_ms.is_some()) {
             ask.ahead_ms = Some(0);
             ask.arguments = call::delaying_arguments(&ask.quota, ask.shadow, 0).into();

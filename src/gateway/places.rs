@@ -30,23 +30,22 @@ pub struct Places {
 }
 
 impl Places {
-    /// Takes a place in each of these limits, told with the most it has; `None` where one of them is full. It is free
-    /// again at `until_ms`, whatever happens.
-    pub fn take(&mut self, limits: &[(usize, usize)], until_ms: u64, now_ms: u64) -> Option<Place> {
-        self.sweep(now_ms);
-        let count = |limit: usize| self.taken.iter().filter(|taken| taken.limit == limit).count();
-        if limits.iter().any(|(limit, most)| count(*limit) >= *most) {
-            return None;
-        }
+    /// The number of the next request that may have to wait.
+    pub fn draw(&mut self, now_ms: u64) -> Place {
+        let latest_ms = now_ms.saturating_add(LONGEST_MS);
+        self.keep(&|taken| taken.until_ms > now_ms && taken.until_ms <= latest_ms);
         self.last = self.last.wrapping_add(1);
-        let place = Place(self.last);
-        self.taken.extend(limits.iter().map(|(limit, _)| Taken {
-            place,
-            until_ms,
-            limit: *limit,
-            held: false,
-        }));
-        Some(place)
+        Place(self.last)
+    }
+
+    /// Takes a place of a limit that has so many; `false` where none is free. It is free again at `until_ms`, whatever
+    /// happens.
+    pub fn take(&mut self, place: Place, limit: usize, most: usize, until_ms: u64) -> bool {
+        let free = self.taken.iter().filter(|taken| taken.limit == limit).count() < most;
+        if free {
+            self.taken.push(Taken { place, until_ms, limit, held: false });
+        }
+        free
     }
 
     /// Keeps a place until its request's moment.
@@ -59,18 +58,16 @@ impl Places {
 
     /// Gives a place back.
     pub fn give_back(&mut self, place: Place) {
-        self.taken.retain(|taken| taken.place != place);
+        self.keep(&|taken| taken.place != place);
     }
 
     /// How many places are kept by requests that wait for their moment.
-    pub fn held(&mut self, now_ms: u64) -> usize {
-        self.sweep(now_ms);
-        self.taken.iter().filter(|taken| taken.held).count()
+    pub fn held(&self, now_ms: u64) -> usize {
+        self.taken.iter().filter(|taken| taken.held && taken.until_ms > now_ms).count()
     }
 
-    fn sweep(&mut self, now_ms: u64) {
-        let latest_ms = now_ms.saturating_add(LONGEST_MS);
-        self.taken.retain(|taken| taken.until_ms > now_ms && taken.until_ms <= latest_ms);
+    fn keep(&mut self, wanted: &dyn Fn(&Taken) -> bool) {
+        self.taken.retain(wanted);
     }
 }
 
@@ -80,38 +77,53 @@ mod tests {
 
     const NOW: u64 = 1_785_432_000_000;
 
+    /// Takes a place in each of these limits.
+    fn take(places: &mut Places, limits: &[(usize, usize)], until_ms: u64, now_ms: u64) -> Option<Place> {
+        let place = places.draw(now_ms);
+        if limits.iter().all(|(limit, most)| places.take(place, *limit, *most, until_ms)) {
+            return Some(place);
+        }
+        places.give_back(place);
+        None
+    }
+
     #[test]
     fn so_many_of_each_limit_and_a_place_given_back_is_free() {
         let mut places = Places::default();
-        let first = places.take(&[(3, 2)], NOW + 500, NOW).unwrap();
-        assert!(places.take(&[(3, 2), (0, 1)], NOW + 500, NOW).is_some());
-        assert_eq!(places.take(&[(3, 2)], NOW + 500, NOW), None);
-        assert_eq!(places.take(&[(1, 9), (0, 1)], NOW + 500, NOW), None, "the other limit is full");
+        let first = take(&mut places, &[(3, 2)], NOW + 500, NOW).unwrap();
+        assert!(take(&mut places, &[(3, 2), (0, 1)], NOW + 500, NOW).is_some());
+        assert_eq!(take(&mut places, &[(3, 2)], NOW + 500, NOW), None);
+        assert_eq!(take(&mut places, &[(1, 1), (0, 1)], NOW + 500, NOW), None, "the other limit is full");
+        assert!(
+            take(&mut places, &[(1, 1)], NOW + 500, NOW).is_some(),
+            "and so nothing was taken of this one"
+        );
         places.give_back(first);
         places.give_back(first);
-        assert!(places.take(&[(3, 2)], NOW + 500, NOW).is_some());
+        assert!(take(&mut places, &[(3, 2)], NOW + 500, NOW).is_some());
+        assert_eq!(take(&mut places, &[(3, 2)], NOW + 500, NOW), None);
     }
 
     #[test]
     fn who_asks_does_not_wait_yet_and_who_waits_has_a_place_until_its_moment() {
         let mut places = Places::default();
-        let place = places.take(&[(0, 1)], NOW + 500, NOW).unwrap();
+        let place = take(&mut places, &[(0, 1)], NOW + 500, NOW).unwrap();
         assert_eq!(places.held(NOW), 0);
         places.hold(place, NOW + 2_000);
         assert_eq!(places.held(NOW + 1_999), 1);
-        assert_eq!(places.take(&[(0, 1)], NOW + 5_000, NOW + 1_999), None);
+        assert_eq!(take(&mut places, &[(0, 1)], NOW + 5_000, NOW + 1_999), None);
         assert_eq!(places.held(NOW + 2_000), 0);
-        assert!(places.take(&[(0, 1)], NOW + 5_000, NOW + 2_000).is_some());
+        assert!(take(&mut places, &[(0, 1)], NOW + 5_000, NOW + 2_000).is_some());
     }
 
     #[test]
     fn a_request_that_nobody_hears_of_keeps_its_place_for_a_bounded_time() {
         let mut places = Places::default();
-        places.take(&[(0, 1)], NOW + 500, NOW).unwrap();
-        assert_eq!(places.take(&[(0, 1)], NOW + 999, NOW + 499), None);
-        assert!(places.take(&[(0, 1)], NOW + 999, NOW + 500).is_some());
+        take(&mut places, &[(0, 1)], NOW + 500, NOW).unwrap();
+        assert_eq!(take(&mut places, &[(0, 1)], NOW + 999, NOW + 499), None);
+        assert!(take(&mut places, &[(0, 1)], NOW + 999, NOW + 500).is_some());
         // The clock is set back by an hour.
-        assert!(places.take(&[(0, 1)], NOW, NOW - 3_600_000).is_some());
+        assert!(take(&mut places, &[(0, 1)], NOW, NOW - 3_600_000).is_some());
         assert_eq!(places.taken.len(), 1);
     }
 }

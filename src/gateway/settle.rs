@@ -119,7 +119,7 @@ pub fn degraded(
     let shares: Vec<LocalAsk> =
         asks.iter().map(|ask| local(&rules.limits, ask, shared(ask.quota, share), holder)).collect();
     let Decision { verdicts, holds, .. } = table.decide(&shares, now_ms);
-    let hold_ms = delay::hold_ms(asks.iter().copied(), &holds);
+    let hold_ms = delay::hold_ms(&mut asks.iter().copied(), &holds);
     let lines = asks.iter().zip(verdicts).map(|(ask, verdict)| {
         // A cost that fits the limit but not the share passes again once the store does.
         let soon = verdict.wait == Wait::Never && ask.cost <= ask.quota.capacity();

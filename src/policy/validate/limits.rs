@@ -128,24 +128,22 @@ fn limit(
         Some(field) => cost(&field),
         None => Some(ONE_EACH),
     };
+    let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
+    let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
-    let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost });
+    let owed = over_limit.flatten();
+    let terms =
+        terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, over_limit: owed });
     let quotas = quota::quotas(table, terms);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
     };
     let store_error = store_error(table, defaults);
-    let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
-    let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let quotas = quotas.filter(|_| sound)?;
-    if let (Some(over), Some(cost), Some(window_ms)) = (over_limit.flatten(), &cost, window_ms) {
-        let mut all = [quotas.base].into_iter().chain(quotas.plans.values().copied());
-        all.find(|quota| !over_limit::stays_exact(table, over, *quota, cost.max, window_ms));
-    }
     Some(Limit {
         name: name?,
         algorithm: algorithm?,

@@ -2,7 +2,7 @@
 
 use super::fields::{Field, Table};
 use crate::policy::error::Wrong;
-use crate::policy::{Algorithm, Capacity, Delay, OverLimit, Quota, bounds, duration};
+use crate::policy::{Algorithm, Capacity, Delay, OverLimit, bounds, duration};
 
 /// Fields of `over_limit`.
 pub(super) const OVER_LIMIT: &[&str] = &["delay", "waiting"];
@@ -22,7 +22,7 @@ pub(super) fn over_limit(
         return Some(None);
     };
     let over = delay(&field);
-    let fits = fits(&field, algorithm) & acts(&field, shadow);
+    let fits = fits(&field, algorithm, shadow);
     over.filter(|_| fits).map(Some)
 }
 
@@ -34,35 +34,35 @@ fn delay(field: &Field<'_>) -> Option<OverLimit> {
     Some(OverLimit::Delay(Delay { ms: ms?, waiting: waiting?.try_into().ok()? }))
 }
 
-/// Whether the limit gives each request a moment of its own.
-fn fits(field: &Field<'_>, algorithm: Option<Algorithm>) -> bool {
-    let Some(other) = algorithm.filter(|algorithm| *algorithm != Algorithm::TokenBucket) else { return true };
-    field.wrong(
-        format!("a {} gives no request a moment of its own to wait for", other.word()),
-        "write algorithm = \"token-bucket\", which spaces them, or remove over_limit",
-    );
-    false
-}
-
-/// Whether the limit acts at all.
-fn acts(field: &Field<'_>, shadow: Option<bool>) -> bool {
-    if shadow != Some(true) {
-        return true;
+/// Whether the limit acts, and gives each request a moment of its own.
+fn fits(field: &Field<'_>, algorithm: Option<Algorithm>, shadow: Option<bool>) -> bool {
+    let other = algorithm.filter(|algorithm| *algorithm != Algorithm::TokenBucket);
+    if let Some(other) = other {
+        field.wrong(
+            format!("a {} gives no request a moment of its own to wait for", other.word()),
+            "write algorithm = \"token-bucket\", which spaces them, or remove over_limit",
+        );
     }
-    field.wrong("a limit in shadow refuses nothing, so nothing waits", "remove it, or write shadow = false");
-    false
+    let idle = shadow == Some(true);
+    if idle {
+        field.wrong(
+            "a limit in shadow refuses nothing, so nothing waits",
+            "remove it, or write shadow = false",
+        );
+    }
+    other.is_none() && !idle
 }
 
 /// Whether the arithmetic stays exact on credit, for a quota of the limit or of one of its plans.
 pub(super) fn stays_exact(
     table: &Table<'_>,
     over: OverLimit,
-    quota: Quota,
+    capacity: Capacity,
     cost: u64,
     window_ms: u64,
 ) -> bool {
     let OverLimit::Delay(Delay { ms, .. }) = over;
-    let Quota::Limited(Capacity { limit, burst }) = quota else { return true };
+    let Capacity { limit, burst } = capacity;
     let most = bounds::most_delay_ms(limit.get(), burst.get(), cost, window_ms);
     if ms <= most {
         return true;

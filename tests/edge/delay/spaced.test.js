@@ -27,34 +27,32 @@ async function rush(edges, count) {
   return { replies, arrived, calls: monitor.calls };
 }
 
-describe('a hundred at once, ten of them in 200 ms', () => {
+describe('a hundred at once, ten of them in 400 ms', () => {
   test('arrive spaced, in the order in which the store was asked', async () => {
     const edge = await world.gateway(waiting());
     const { replies, arrived, calls } = await rush([edge], 100);
     assert.deepEqual(statuses(replies), { 200: 100 });
-    const due = moments(calls, 20);
+    const due = moments(calls, 40);
     assertSpaced(arrived, due);
     const { ip, moment } = due[99];
     // The last one has waited for 99 others.
-    assert.ok(moment - calls[0].clock >= 99 * 20, `${ip} ${moment}`);
-    const { delayed } = JSON.parse((await edge.send('/.sluicegate/v1/status', { headers: admin })).text);
-    // A decision that takes longer than its request had to wait holds nobody.
-    assert.ok(delayed.held > 10 && delayed.held <= 99, `${delayed.held}`);
+    assert.ok(moment - calls[0].clock >= 99 * 40, `${ip} ${moment}`);
+    const { delayed } = (await edge.send('/.sluicegate/v1/status', { headers: admin })).json();
     assert.deepEqual([delayed.waiting, delayed.full], [0, 0]);
   });
 
   test('over two gateways together', async () => {
     const edges = await Promise.all([world.gateway(waiting()), world.gateway(waiting())]);
-    const { replies, arrived, calls } = await rush(edges, 60);
-    assert.deepEqual(statuses(replies), { 200: 60 });
-    assertSpaced(arrived, moments(calls, 20));
+    const { replies, arrived, calls } = await rush(edges, 50);
+    assert.deepEqual(statuses(replies), { 200: 50 });
+    assertSpaced(arrived, moments(calls, 40));
   });
 
   test('by the store’s clock', async () => {
     const edge = await world.gateway(waiting({}, { store: { clock: 'store' } }));
     const { replies, arrived, calls } = await rush([edge], 40);
     assert.deepEqual(statuses(replies), { 200: 40 });
-    assertSpaced(arrived, moments(calls, 20));
+    assertSpaced(arrived, moments(calls, 40));
   });
 
   test('with no store at all', async () => {
@@ -66,7 +64,7 @@ describe('a hundred at once, ten of them in 200 ms', () => {
     assert.equal(replies[0].headers['sluicegate-tier'], 'isolate');
     const times = arrived.map(({ at }) => at).sort((a, b) => a - b);
     // The isolate's clock may be a few milliseconds behind this one's.
-    for (const [index, at] of times.entries()) assert.ok(at >= began + index * 20 - 10, `${index}: ${at - began} ms`);
+    for (const [index, at] of times.entries()) assert.ok(at >= began + index * 40 - 10, `${index}: ${at - began} ms`);
   });
 
   test('while the store is down, at the isolate’s share', async () => {
@@ -81,7 +79,7 @@ describe('a hundred at once, ten of them in 200 ms', () => {
     assert.deepEqual(statuses(replies), { 200: 20 });
     assert.equal(replies[0].headers['sluicegate-tier'], 'degraded');
     const times = arrived.map(({ at }) => at).sort((a, b) => a - b);
-    for (const [index, at] of times.entries()) assert.ok(at >= began + index * 40 - 10, `${index}: ${at - began} ms`);
+    for (const [index, at] of times.entries()) assert.ok(at >= began + index * 80 - 10, `${index}: ${at - began} ms`);
   });
 });
 
