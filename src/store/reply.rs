@@ -193,7 +193,7 @@ mod tests {
             assert_eq!(read(200, &with(wrong), &asks).unwrap_err().class, Class::Malformed, "{wrong}");
         }
         let refused = |hold| format!(r#"{{"result":[0,5,0,700,700,{hold}]}}"#);
-        assert_eq!(decided(&refused(0), &[delaying.clone()]).holds, [0]);
+        assert_eq!(decided(&refused(0), std::slice::from_ref(&delaying)).holds, [0]);
         assert_eq!(read(200, &refused(1), &[delaying]).unwrap_err().class, Class::Malformed);
     }
 
