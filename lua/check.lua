@@ -6,7 +6,8 @@
 -- KEYS[2n+1]        the charge id, where there is one  ("FINGERPRINT REPLY…")
 -- ARGV[1]           the caller's clock in ms since the Unix epoch; empty: the store's own is used
 -- ARGV[2 ..]        six for each limit:
---   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow
+--   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow.
+--                   b~MS: a request that comes up to MS ms before its moment passes, to be held until then; ~0 none does
 --   limit           units per window, or slots         window          ms; of c the lease
 --   burst           units at once from idle; of c the holder's id, 1 to 64 of A-Z a-z 0-9 _ -
 --   ttl             ms from which on an idle key says nothing
@@ -16,13 +17,18 @@
 -- Reply: 1 or 0 (let through or not), then four integers for each limit: limit in force, whole units left, ms until
 -- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Of c, ms
 -- until the first lease ends, 0 where nobody holds. Then for each c, in their order, the fence of the slot that was
--- taken, 0 if none was. Just 2 where the charge id belongs to a request with another fingerprint.
+-- taken, 0 if none was; and for each b~ among them, at its place in that order, ms to hold the request, 0 where it is
+-- refused. Just 2 where the charge id belongs to a request with another fingerprint.
 --
 -- Invariants: a refusal writes nothing; every write carries its TTL; stored time never moves back, so a slow clock
 -- adds nothing; a stored time more than a minute ahead of the caller's is put to the store's clock, and where that
 -- agrees with the caller it is mended on the spot, the one write that does not charge; a charge id charges once. All
 -- numbers are integers below 2^53, so doubles compute them exactly. Commands: MGET, then one SET for each limit
 -- charged, and one for the charge id.
+--
+-- Of b~: a request that is held is charged at once, on credit: more is used then than the burst, at most what MS ms
+-- earn. So each that follows has a later moment, whichever caller asks; what a refusal waits for is to be let through,
+-- to be held or not. A look charges nothing and is told for how long those before it are held, at most MS.
 --
 -- Of c: leases begin and end by the store's clock alone, so that no caller's clock adds a slot; the caller's decides
 -- only whether to ask for it, which a look or a refusal over leases that all still run does without. An id that holds
@@ -65,7 +71,7 @@ end
 
 local reply = { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 local writes, ttls = { false, false, false, false }, { false, false, false, false }
-local charging, refused, seats = true, false, nil
+local charging, refused, seats, holds = true, false, nil, nil
 
 repeat
   local again = false
@@ -74,6 +80,12 @@ repeat
     local algorithm, ttl = ARGV[arg], ARGV[arg + 4]
     local limit, window, burst, cost = ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3], ARGV[arg + 5] + 0
     local state, override = found[2 * i - 1], found[2 * i]
+    local ahead
+    if #algorithm > 1 then
+      ahead, algorithm = string.sub(algorithm, 3) + 0, string.sub(algorithm, 1, 1)
+      holds = holds or {}
+      holds[i] = 0
+    end
     local shadow = algorithm < 'a'
     if shadow then algorithm = string.lower(algorithm) end
     local banned, wait, left, reset, write, mended = nil, 0, 0, 0, false, false
@@ -90,7 +102,7 @@ repeat
           if value > most then value = most end
           if algorithm ~= 'c' then burst = ceil(burst * value / limit) end
           limit = value
-          if algorithm == 'b' then ttl = string.format('%.0f', ceil(burst * window / limit) + MARGIN) end
+          if algorithm == 'b' then ttl = string.format('%.0f', ceil(burst * window / limit) + (ahead or 0) + MARGIN) end
         end
       end
     end
@@ -107,7 +119,7 @@ repeat
           if at > arbiter + SLACK then
             at, mended = arbiter, true
             -- What was used while the burst was greater takes longer to drain than a full bucket.
-            if used > burst * window then ttl = string.format('%.0f', ceil(used / limit) + MARGIN) end
+            if used > burst * window + (ahead or 0) * limit then ttl = string.format('%.0f', ceil(used / limit) + MARGIN) end
           end
         end
         if at < now then
@@ -119,8 +131,15 @@ repeat
       local missing = used + cost * window - burst * window
       if cost > burst then
         wait = -1
-      elseif missing > 0 and cost > 0 then
-        wait = at - now + ceil(missing / limit)
+      elseif missing > 0 then
+        local due = at - now + ceil(missing / limit)
+        if not ahead then
+          if cost > 0 then wait = due end
+        elseif cost > 0 and due > ahead then
+          wait = due - ahead
+        else
+          holds[i] = due < ahead and due or ahead
+        end
       end
       local charged = charging and wait == 0 and not banned and cost > 0
       if charged then used = used + cost * window end
@@ -321,10 +340,12 @@ for i = 4 * n + 3, 17 do reply[i] = nil end
 for i = 1, n do
   if writes[i] then call('SET', KEYS[2 * i - 1], writes[i], 'PX', ttls[i]) end
 end
-if seats then
+if seats or holds then
   for i = 1, n do
-    local seat, key, arg = seats[i], KEYS[2 * i - 1], i * 6 - 4
-    if seat then
+    local seat, key, arg = seats and seats[i], KEYS[2 * i - 1], i * 6 - 4
+    if holds and holds[i] then
+      reply[#reply + 1] = refused and 0 or holds[i]
+    elseif seat then
       local id, ends = ARGV[arg + 3], string.format('%.0f', (seat.clock or 0) + ARGV[arg + 2])
       if seat.taken and seat.fence then
         call('ZADD', key, 'XX', ends, id)

@@ -34,6 +34,8 @@ fn policy() -> Value {
         "limits": [
             {"name": "burst", "algorithm": "token-bucket", "limit": 10, "burst": 25, "window": "1s", "key": ["ip"],
                 "exempt": {"ip": ["10.0.0.0/8"], "header:x-internal": "binding:INTERNAL"}},
+            {"name": "spaced", "algorithm": "token-bucket", "limit": 10, "burst": 1, "window": "1s", "key": ["global"],
+                "over_limit": {"delay": "1500ms"}},
             {"name": "tenant", "algorithm": "sliding-window", "limit": 60, "window": "1m",
                 "key": ["header:x-tenant", "param:rest"], "plan": "header:x-plan",
                 "plans": {"tiny": 3, "pro": 600, "staff": "unlimited", "gone": "blocked"},
@@ -46,7 +48,8 @@ fn policy() -> Value {
             {"name": "all", "path": "/v1/{*rest}", "methods": ["POST"], "limits": ["burst", "tenant", "country"]},
             {"name": "free", "path": "/free", "limits": []},
             {"name": "loose", "path": "/loose", "limits": ["country"]},
-            {"name": "one", "path": "/one", "host": "one.example", "limits": ["burst"]}
+            {"name": "one", "path": "/one", "host": "one.example", "limits": ["burst"]},
+            {"name": "spaced", "path": "/spaced", "limits": ["spaced"]}
         ]
     })
 }
@@ -171,6 +174,17 @@ fn the_numbers() {
     assert_eq!(whole["answer"]["forwarded_to"], "http://origin.example");
     assert_eq!(whole["store_down"], json!({"tier": "closed", "by": ["tenant"]}));
     assert_eq!(whole["keyed_digests"], true);
+}
+
+#[test]
+fn a_limit_that_delays_says_so() {
+    let explanation = explain("GET", "http://h/spaced", &[]);
+    let limit = serde_json::to_value(&explanation.limits[0]).unwrap();
+    assert_eq!(limit["over_limit"], json!({"delay": "1500ms", "waiting": 1000}));
+    let text = explanation.to_string();
+    let told = "over_limit      held up to 1500ms for its moment, 1000 at once in an isolate, then 429";
+    assert!(text.contains(told), "{text}");
+    assert!(!explain("POST", CHAT, &USUAL).to_string().contains("over_limit"));
 }
 
 /// A concurrency limit has slots and leases, not units and windows; the slot of the request itself is taken.

@@ -184,6 +184,7 @@ fn bounds_of_durations_are_the_parsers() {
         ("[jwt]", "leeway", bounds::LEEWAY_MS),
         ("[[limits]]", "window", window),
         ("[[limits]]", "lease", bounds::LEASE_MS),
+        ("`over_limit`", "delay", bounds::DELAY_MS),
     ];
     let fields = fields.into_iter().chain(breaker.map(|name| ("[store.breaker]", name, bounds::BREAKER_MS)));
     let sections = sections(&read("docs/policy.md"));

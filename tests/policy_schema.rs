@@ -161,7 +161,7 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 32] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -189,6 +189,7 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
     ("limit", "on_store_error", "[defaults] or an error"),
     ("limit", "exempt", "that of [defaults]"),
     ("limit", "idempotency", "no attribute"),
+    ("limit", "over_limit", "it is refused"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),
@@ -246,6 +247,14 @@ fn defaults_are_the_parsers() {
     }
     plain["limits"][0] = limit;
     assert_eq!(shown(&plain), without);
+    let waiting = |over_limit: Value| {
+        let mut plain = plain.clone();
+        plain["limits"][0]["algorithm"] = json!("token-bucket");
+        plain["limits"][0]["over_limit"] = over_limit;
+        shown(&plain)
+    };
+    let said = json!({"delay": "2s", "waiting": defaults("over_limit")["waiting"]});
+    assert_eq!(waiting(said), waiting(json!({"delay": "2s"})));
     // A cost that is said replaces the table above, so it is held against none.
     let mut costless = plain.clone();
     costless["limits"][0].as_object_mut().unwrap().remove("cost");

@@ -7,6 +7,7 @@ import { appendFields, exposeFields } from './fields.js';
 import { hold } from './hold.js';
 import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
+import { atMoment } from './moment.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
 import { watch } from './reload.js';
@@ -118,6 +119,9 @@ async function follow(step, request, env, ctx) {
         const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
+      case 'hold':
+        step = await atMoment(rest);
+        break;
       case 'body':
         question = await bodyText(rest);
         step = core.check(question, Date.now(), Math.random());

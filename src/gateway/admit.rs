@@ -89,6 +89,7 @@ pub fn admit(
                 subject,
                 cost,
                 shadow: prepared.limit.shadow,
+                ahead_ms: prepared.limit.delay().map(|delay| delay.ms),
             }),
             _ => admission.blocked.push(Line {
                 limit: index,

@@ -49,6 +49,8 @@ pub struct Answer {
 /// A request that passes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Forward {
+    /// When it goes on by the isolate's clock, in milliseconds since the Unix epoch; 0 is at once.
+    pub moment_ms: u64,
     /// Scheme, authority and base path, or `binding:NAME`.
     pub origin: String,
     /// Deadline for the origin's response head in milliseconds; 0 is the platform's own.
@@ -88,7 +90,8 @@ pub struct Location {
 
 impl Step {
     /// The text form:
-    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
+    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*` with
+    /// `hold LF moment LF` before it where it waits,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
     /// `wait LF ms LF note`, `again`, and what is done as one word.
@@ -105,6 +108,9 @@ impl Step {
             }
             Self::Forward(forward) => {
                 let Forward { origin, timeout_ms, held, .. } = forward;
+                if forward.moment_ms > 0 {
+                    let _ = write!(text, "hold\n{}\n", forward.moment_ms);
+                }
                 let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n");
                 lines(&mut text, &forward.headers);
                 head

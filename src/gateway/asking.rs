@@ -4,11 +4,12 @@ use std::rc::Rc;
 
 use super::answer::{Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
+use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
 use super::{Gateway, admin, admit::Admission, problem, settle};
-use crate::limit::Verdict;
-use crate::policy::OnStoreError;
+use crate::limit::{Verdict, Wait};
+use crate::policy::{Clock, OnStoreError};
 use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
 
 /// What a decision is for.
@@ -22,6 +23,8 @@ pub(super) enum Purpose {
         origin: Option<String>,
         /// The id under which it takes slots, where a concurrency limit applies.
         holder: Option<Rc<str>>,
+        /// Whether it may wait for its moment.
+        waiting: Waiting,
     },
     /// An answer of the decision API.
     Check,
@@ -89,8 +92,9 @@ impl Gateway {
         }
         let Some(form) = self.form.filter(|_| !asks.is_empty()) else {
             let holder = purpose.holder();
-            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, holder, now_ms);
-            let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
+            let decision = settle::whole(&mut self.local, &self.rules.limits, &asks, holder, now_ms);
+            let mut outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &decision.verdicts));
+            outcome.hold = Hold::of(hold_ms(&mut asks.iter(), &decision.holds), now_ms, now_ms);
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
@@ -186,6 +190,12 @@ impl Gateway {
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(asks, &answered.verdicts, asked_ms);
         outcome.fences.clone_from(&answered.fences);
+        let hold_ms = hold_ms(&mut asks.iter(), &answered.holds);
+        if hold_ms > 0 {
+            // By the store's clock it may have been decided just now: nothing of it has passed for certain.
+            let edge = self.rules.policy.store.clock == Clock::Edge;
+            outcome.hold = Hold::of(hold_ms, if edge { asked_ms } else { now_ms }, now_ms);
+        }
         self.feed(asks, &answered.verdicts, now_ms);
         self.finish(outcome, purpose, asked_ms)
     }
@@ -204,12 +214,25 @@ impl Gateway {
         }
     }
 
+    /// A request without a place is refused until it would pass at once. One with a place would be let through earlier,
+    /// by the delay.
+    fn to_remember(&self, ask: &Ask, verdict: Verdict) -> Verdict {
+        let delay = self.rules.limits.get(ask.limit).and_then(|prepared| prepared.limit.delay());
+        let (Wait::Ms(ms), Some(0), Some(delay)) = (verdict.wait, ask.ahead_ms, delay) else {
+            return verdict;
+        };
+        let early_ms = ms.saturating_sub(delay.ms);
+        let wait = if early_ms > 0 { Wait::Ms(early_ms) } else { Wait::None };
+        Verdict { wait, reset_ms: early_ms, ..verdict }
+    }
+
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
             // A slot may be given back at any moment.
             if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
                 let key = settle::key(&self.rules.limits, ask);
-                self.refusals.note(&key, ask.quota, ask.cost, *verdict, asked_ms);
+                let verdict = self.to_remember(ask, *verdict);
+                self.refusals.note(&key, ask.quota, ask.cost, verdict, asked_ms);
             }
         }
     }

@@ -49,6 +49,8 @@ struct Decided<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     retry_after_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delay_ms: Option<u64>,
     limits: Vec<DecidedLimit<'a>>,
 }
 
@@ -79,6 +81,7 @@ pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
         tier: outcome.tier.word(),
         reason: outcome.refused.map(super::outcome::Reason::word),
         retry_after_ms: outcome.retry_after_ms,
+        delay_ms: outcome.hold.map(|hold| hold.for_ms),
         limits: lines.collect(),
     };
     Answer::json(200, serde_json::to_string(&decided).unwrap_or_default())

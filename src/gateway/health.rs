@@ -26,6 +26,10 @@ pub struct Counters {
     pub bulkhead: u64,
     /// Leases that ended before the requests that held them.
     pub lost_leases: u64,
+    /// Requests that waited for their moment, those that still do included.
+    pub held: u64,
+    /// Requests that were refused because as many waited as may.
+    pub waiting_full: u64,
 }
 
 impl Gateway {

@@ -14,6 +14,7 @@ pub mod bounds;
 pub mod check_api;
 pub mod cors;
 pub mod cost;
+pub mod delay;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod explain;
 pub mod given;
@@ -25,6 +26,7 @@ pub mod log;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod places;
 pub mod prepared;
 pub mod problem;
 mod readings;
@@ -57,6 +59,7 @@ use health::Health;
 use metrics::Metrics;
 use outage::Located;
 use outcome::Outcome;
+use places::Places;
 use readings::{Asked, Paths};
 use recent::Recent;
 use reload::Reload;
@@ -102,6 +105,7 @@ pub struct Gateway {
     form: Option<Form>,
     inflight: Inflight<Pending>,
     located: Inflight<Located>,
+    places: Places,
     breaker: Breaker,
     retries: Budget,
     local: Table,
@@ -142,6 +146,7 @@ impl Gateway {
             form,
             inflight: Inflight::default(),
             located: Inflight::default(),
+            places: Places::default(),
             breaker: Breaker::new(policy.store.breaker),
             retries: Budget::new(policy.store.retry),
             local: Table::new(policy.degraded.max_subjects),
@@ -204,7 +209,7 @@ impl Gateway {
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if taken.all().all(|reading| is_free(request, reading.matched.route)) {
-            return self.forward(origin, String::new(), Vec::new());
+            return self.forward(0, origin, String::new(), Vec::new());
         }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, request.platform)
@@ -219,7 +224,9 @@ impl Gateway {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
+                let waiting = self.waiting(&mut admission.asks, now_ms);
+                let purpose = Purpose::Proxy { route: index, origin, holder, waiting };
+                self.decide(admission, charge, purpose, now_ms)
             }
         }
     }
@@ -231,40 +238,48 @@ impl Gateway {
 
     fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
+            Unmatched::Pass => self.forward(0, None, String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
 
     /// Turns an outcome into the answer its purpose wants.
-    fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
+    fn finish(&mut self, mut outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
         let (origin, holder) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
             Purpose::Check => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder } => {
+            Purpose::Proxy { route, origin, holder, waiting } => {
+                self.placed(&mut outcome, waiting);
                 self.record(&outcome, Some(route), now_ms);
                 (origin, holder)
             }
         };
+        let now_ms = outcome.at_its_moment(now_ms);
         let gateway = &self.rules.policy.gateway;
         let headers =
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            return self.forward(origin, held, headers);
+            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
-    fn forward(&self, origin: Option<String>, held: String, headers: Vec<(&'static str, String)>) -> Step {
+    fn forward(
+        &self,
+        moment_ms: u64,
+        origin: Option<String>,
+        held: String,
+        headers: Vec<(&'static str, String)>,
+    ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
         let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { origin, timeout_ms, held, headers })
+        Step::Forward(Forward { moment_ms, origin, timeout_ms, held, headers })
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::rc::Rc;
 
+use super::delay::Hold;
 use crate::limit::{Verdict, Wait};
 use crate::store::Ask;
 
@@ -121,6 +122,8 @@ pub struct Outcome {
     pub silent: Vec<(usize, u64, u64)>,
     /// The store's fences, one for each concurrency limit in the order asked; none where the isolate decided.
     pub fences: Vec<u64>,
+    /// When a request that is let through goes on; `None` at once.
+    pub hold: Option<Hold>,
 }
 
 impl Outcome {
@@ -132,7 +135,7 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new() }
+        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new(), hold: None }
     }
 
     /// The same, with what else applies to the request, so that its headers name every limit.
@@ -167,6 +170,17 @@ impl Outcome {
     /// The tightest of the limits.
     pub fn tightest(&self) -> Option<&Line> {
         tightest(&self.lines)
+    }
+
+    /// Lets times until something count from the moment at which the request goes on, which is answered; as they are,
+    /// they count from `now_ms`.
+    pub fn at_its_moment(&mut self, now_ms: u64) -> u64 {
+        let Some(hold) = self.hold else { return now_ms };
+        let later_ms = hold.until_ms.saturating_sub(now_ms);
+        for line in &mut self.lines {
+            line.verdict.reset_ms = line.verdict.reset_ms.saturating_sub(later_ms);
+        }
+        now_ms.saturating_add(later_ms)
     }
 
     /// Whether the request passes.

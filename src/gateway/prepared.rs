@@ -77,7 +77,11 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         policy::Quota::Blocked => Allowance::Blocked,
         policy::Quota::Limited(capacity) => {
             let quota = Quota::new(limit.algorithm, limit.window_ms, capacity);
-            Allowance::Limited(quota, call::arguments(&quota, limit.shadow).into())
+            let arguments = match limit.delay() {
+                Some(delay) => call::delaying_arguments(&quota, limit.shadow, delay.ms),
+                None => call::arguments(&quota, limit.shadow),
+            };
+            Allowance::Limited(quota, arguments.into())
         }
     };
     let store = &policy.store;

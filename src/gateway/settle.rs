@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use super::delay::{self, Hold};
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::Prepared;
 use super::rules::Rules;
-use crate::limit::{Quota, Verdict, Wait};
+use crate::limit::{Decision, Quota, Verdict, Wait};
 use crate::local::table::LocalAsk;
 use crate::local::{Key, Refusals, Table};
 use crate::policy::{Algorithm, OnStoreError};
@@ -37,9 +38,9 @@ pub fn whole(
     asks: &[Ask],
     holder: Option<&Rc<str>>,
     now_ms: u64,
-) -> Vec<Verdict> {
+) -> Decision {
     let local: Vec<LocalAsk> = asks.iter().map(|ask| local(limits, ask, ask.quota, holder)).collect();
-    table.decide(&local, now_ms).verdicts
+    table.decide(&local, now_ms)
 }
 
 /// Whose count an ask is about.
@@ -50,7 +51,14 @@ pub fn key(limits: &[Prepared], ask: &Ask) -> Key {
 
 fn local(limits: &[Prepared], ask: &Ask, quota: Quota, holder: Option<&Rc<str>>) -> LocalAsk {
     let holder = holder.filter(|_| is_concurrency(ask)).cloned();
-    LocalAsk { key: key(limits, ask), quota, cost: ask.cost, shadow: ask.shadow, holder }
+    LocalAsk {
+        key: key(limits, ask),
+        quota,
+        cost: ask.cost,
+        shadow: ask.shadow,
+        holder,
+        ahead_ms: ask.ahead_ms,
+    }
 }
 
 /// Whether an ask is for a slot.
@@ -110,14 +118,15 @@ pub fn degraded(
     let share = rules.policy.degraded.share;
     let shares: Vec<LocalAsk> =
         asks.iter().map(|ask| local(&rules.limits, ask, shared(ask.quota, share), holder)).collect();
-    let verdicts = table.decide(&shares, now_ms).verdicts;
+    let Decision { verdicts, holds, .. } = table.decide(&shares, now_ms);
+    let hold_ms = delay::hold_ms(&mut asks.iter().copied(), &holds);
     let lines = asks.iter().zip(verdicts).map(|(ask, verdict)| {
         // A cost that fits the limit but not the share passes again once the store does.
         let soon = verdict.wait == Wait::Never && ask.cost <= ask.quota.capacity();
         let wait = if soon { Wait::Ms(retry_ms) } else { verdict.wait };
         line(ask, Verdict { wait, ..verdict })
     });
-    Outcome::of(Tier::Degraded, lines.collect())
+    Outcome { hold: Hold::of(hold_ms, now_ms, now_ms), ..Outcome::of(Tier::Degraded, lines.collect()) }
 }
 
 /// What the platform's own limiter refused. It does not say until when; its shortest period is ten seconds.

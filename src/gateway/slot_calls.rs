@@ -139,7 +139,8 @@ impl Gateway {
         match operation {
             Operation::Take(_) => {
                 let holder = Some(slot.id.clone());
-                let ask = LocalAsk { key: key.clone(), quota, cost: 1, shadow: false, holder };
+                let ask =
+                    LocalAsk { key: key.clone(), quota, cost: 1, shadow: false, holder, ahead_ms: None };
                 let verdict = self.local.decide(&[ask], now_ms).verdicts.pop();
                 match self.local.lease(&key, &slot.id, now_ms) {
                     Some(lease) => self.done_here(slot, quota, lease.fence, lease.expires_ms, now_ms),

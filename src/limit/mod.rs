@@ -117,6 +117,9 @@ pub struct Check {
     pub state: Option<State>,
     /// Under which id a slot of a concurrency limit is taken; without one none is.
     pub holder: Option<Rc<str>>,
+    /// Of a token bucket that delays: how many milliseconds ahead of its moment a request may pass, to be held until
+    /// then.
+    pub ahead_ms: Option<u64>,
 }
 
 /// The answer to a whole request.
@@ -128,11 +131,14 @@ pub struct Decision {
     pub verdicts: Vec<Verdict>,
     /// The states to write, one a limit; `None` leaves what is there.
     pub writes: Vec<Option<State>>,
+    /// For each limit that delays, in their order: milliseconds to hold the request, 0 where it is refused.
+    pub holds: Vec<u64>,
 }
 
 /// Decides a request over all its limits, all or nothing: unless every limit lets it through, none is charged. A
 /// limit in shadow that would refuse is left out of both.
 pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
+    let mut holds = Vec::new();
     let settled: Vec<(State, Wait)> = checks
         .iter()
         .map(|check| {
@@ -141,12 +147,20 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
                 (State::Holders(holders), Some(id)) if check.cost > 0 => {
                     holders.wait(Some(id), check.quota.limit, now_ms)
                 }
+                _ if check.ahead_ms.is_some() => {
+                    let (wait, hold_ms) = state.wait_ahead(check, now_ms);
+                    holds.push(hold_ms);
+                    wait
+                }
                 _ => state.wait(&check.quota, check.cost, now_ms),
             };
             (state, wait)
         })
         .collect();
     let allowed = checks.iter().zip(&settled).all(|(check, (_, wait))| check.shadow || *wait == Wait::None);
+    if !allowed {
+        holds.fill(0);
+    }
     let mut verdicts = Vec::with_capacity(checks.len());
     let mut writes = Vec::with_capacity(checks.len());
     for (check, (mut state, wait)) in checks.iter().zip(settled) {
@@ -167,5 +181,5 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
         verdicts.push(Verdict { limit: check.quota.limit, remaining, reset_ms, wait });
         writes.push(charge.then_some(state));
     }
-    Decision { allowed, verdicts, writes }
+    Decision { allowed, verdicts, writes, holds }
 }

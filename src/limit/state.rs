@@ -17,7 +17,7 @@ use super::concurrency::Holders;
 use super::sliding_log::Log;
 use super::token_bucket::Bucket;
 use super::windows::Windows;
-use super::{CLOCK_SLACK_MS, Quota, Wait, fixed_window, sliding_window};
+use super::{CLOCK_SLACK_MS, Check, Quota, Wait, fixed_window, sliding_window};
 use crate::policy::Algorithm;
 
 /// 2025-01-01T00:00:00Z, the zero of stored times. A clock before it is taken to stand at it.
@@ -82,6 +82,17 @@ impl State {
                 fixed_window::wait(windows, quota, cost, now_ms)
             }
             Self::Windows(windows) => sliding_window::wait(windows, quota, cost, now_ms),
+        }
+    }
+
+    /// The same of a check that may pass ahead of its moment, and for how many milliseconds it is then held. Only a token
+    /// bucket has a moment for each request.
+    pub fn wait_ahead(&self, check: &Check, now_ms: u64) -> (Wait, u64) {
+        match (self, check.ahead_ms) {
+            (Self::Bucket(bucket), Some(ahead_ms)) => {
+                bucket.wait_ahead(&check.quota, check.cost, now_ms.max(EPOCH_MS), ahead_ms)
+            }
+            _ => (self.wait(&check.quota, check.cost, now_ms), 0),
         }
     }
 

@@ -3,6 +3,9 @@
 //! What is kept is what was *used*, in units of 1/`window_ms` of a token: each millisecond gives back `limit`
 //! units, a token costs `window_ms`, and nothing is ever rounded. Since the used amount does not depend on limit or
 //! burst, a change of either keeps it. What passes in any time T is at most burst + T × limit / window.
+//!
+//! A limit that delays lets a request pass ahead of its moment, on credit: more is used then than the burst, and the
+//! request is held until that has come in again. What leaves the gateway in any time T is the same.
 
 use super::{Quota, Wait};
 
@@ -37,12 +40,34 @@ impl Bucket {
         if cost > quota.burst {
             return Wait::Never;
         }
+        match self.due_ms(quota, cost, now_ms) {
+            0 => Wait::None,
+            _ if cost == 0 => Wait::None,
+            due_ms => Wait::Ms(due_ms),
+        }
+    }
+
+    /// The same where a request may pass up to `ahead_ms` before its moment, to be held until then: when it is let
+    /// through, and for how many milliseconds it is held. For a look: for how long those before it are held.
+    pub fn wait_ahead(&self, quota: &Quota, cost: u64, now_ms: u64, ahead_ms: u64) -> (Wait, u64) {
+        if cost > quota.burst {
+            return (Wait::Never, 0);
+        }
+        let due_ms = self.due_ms(quota, cost, now_ms);
+        match due_ms.saturating_sub(ahead_ms) {
+            early_ms if early_ms > 0 && cost > 0 => (Wait::Ms(early_ms), 0),
+            _ => (Wait::None, due_ms.min(ahead_ms)),
+        }
+    }
+
+    /// Milliseconds until what the bucket lacks for `cost` tokens has come in; 0 where it lacks nothing.
+    fn due_ms(&self, quota: &Quota, cost: u64, now_ms: u64) -> u64 {
         let wanted = self.used.saturating_add(cost.saturating_mul(quota.window_ms));
         let missing = wanted.saturating_sub(quota.burst.saturating_mul(quota.window_ms));
-        if missing == 0 || cost == 0 {
-            return Wait::None;
+        if missing == 0 {
+            return 0;
         }
-        Wait::Ms(self.lead(now_ms).saturating_add(missing.div_ceil(quota.limit.max(1))))
+        self.lead(now_ms).saturating_add(missing.div_ceil(quota.limit.max(1)))
     }
 
     /// Takes `cost` tokens.

@@ -29,6 +29,8 @@ pub struct LocalAsk {
     pub shadow: bool,
     /// Under which id a slot of a concurrency limit is taken.
     pub holder: Option<Rc<str>>,
+    /// How many milliseconds ahead of its moment it may pass, of a limit that delays.
+    pub ahead_ms: Option<u64>,
 }
 
 /// A subject's state, and from when on it says nothing.
@@ -150,7 +152,14 @@ impl Table {
             None => (self.overflow.get(&ask.key.stem).cloned(), Place::Overflow),
         };
         (
-            Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state, holder: ask.holder.clone() },
+            Check {
+                quota: ask.quota,
+                cost: ask.cost,
+                shadow: ask.shadow,
+                state,
+                holder: ask.holder.clone(),
+                ahead_ms: ask.ahead_ms,
+            },
             place,
         )
     }
@@ -217,7 +226,14 @@ mod tests {
     }
 
     fn ask(subject: &str, limit: u64) -> LocalAsk {
-        LocalAsk { key: key(subject), quota: quota(limit), cost: 1, shadow: false, holder: None }
+        LocalAsk {
+            key: key(subject),
+            quota: quota(limit),
+            cost: 1,
+            shadow: false,
+            holder: None,
+            ahead_ms: None,
+        }
     }
 
     fn allowed(table: &mut Table, key: &str, limit: u64, times: usize, now: u64) -> usize {
@@ -264,6 +280,7 @@ mod tests {
                     cost: 1,
                     shadow: false,
                     holder: None,
+                    ahead_ms: None,
                 };
                 table.decide(&[ask], NOW + charge);
             }
@@ -306,8 +323,14 @@ mod tests {
         for algorithm in ALGORITHMS {
             let quota = Quota { algorithm, limit: 10, burst: 10, window_ms: 60_000 };
             let share = quota.with_limit(5);
-            let local =
-                |subject| LocalAsk { key: key(subject), quota: share, cost: 1, shadow: false, holder: None };
+            let local = |subject| LocalAsk {
+                key: key(subject),
+                quota: share,
+                cost: 1,
+                shadow: false,
+                holder: None,
+                ahead_ms: None,
+            };
             for (remaining, passes) in [(0, 0), (2, 2), (5, 5), (10, 5)] {
                 let mut table = Table::new(10);
                 table.feed(&key("a"), &share, remaining, NOW);

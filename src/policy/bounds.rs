@@ -28,6 +28,10 @@ pub const LEASE_MS: (u64, u64) = (1_000, 86_400_000);
 pub const MAX_SLOTS: u64 = 10_000;
 /// How often a holder renews within one lease, so that one lost renewal costs nothing.
 const RENEWALS: u64 = 3;
+/// `over_limit.delay` in milliseconds: a minute is what clients and proxies before us bear without an answer.
+pub const DELAY_MS: (u64, u64) = (1, 60_000);
+/// `over_limit.waiting`: each is a request with its connection, kept in the isolate's memory.
+pub const WAITING: (u64, u64) = (1, 10_000);
 /// `store.timeout` in milliseconds.
 pub const TIMEOUT_MS: (u64, u64) = (10, 10_000);
 /// `store.remember` in milliseconds.
@@ -67,6 +71,13 @@ pub fn least_lease_ms(timeout_ms: u64, backoff_ms: u64) -> u64 {
     let call_ms = timeout_ms.saturating_add(backoff_ms);
     let least_ms = (call_ms.saturating_mul(5) / 3).saturating_add(1);
     least_ms.div_ceil(1_000).saturating_mul(1_000).max(LEASE_MS.0)
+}
+
+/// The longest delay in milliseconds with which a token bucket's arithmetic stays exact: on credit as much more is used
+/// as comes in meanwhile.
+pub fn most_delay_ms(limit: u64, burst: u64, cost: u64, window_ms: u64) -> u64 {
+    let full = burst.saturating_add(cost).saturating_mul(window_ms);
+    LARGEST.saturating_sub(full).checked_div(limit).unwrap_or(0)
 }
 
 /// Whether a quota's arithmetic stays exact, `cost` being the greatest cost of one request.

@@ -214,6 +214,31 @@ pub struct Limit {
     pub exempt: Exempt,
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
+    /// What becomes of a request that is over it; `None` refuses.
+    pub over_limit: Option<OverLimit>,
+}
+
+/// `over_limit`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OverLimit {
+    /// A request that would pass within a time waits for its moment.
+    Delay(Delay),
+}
+
+/// `over_limit.delay`, and what bounds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Delay {
+    /// The longest wait in milliseconds, 1 ms to a minute.
+    pub ms: u64,
+    /// Most requests of the limit that wait in one isolate.
+    pub waiting: usize,
+}
+
+impl Limit {
+    /// How requests over the limit wait for their moment, where they do.
+    pub fn delay(&self) -> Option<Delay> {
+        self.over_limit.map(|OverLimit::Delay(delay)| delay)
+    }
 }
 
 /// How a limit counts.

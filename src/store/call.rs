@@ -60,6 +60,8 @@ pub struct Ask {
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,
+    /// How many milliseconds ahead of its moment the request may pass, of a limit that delays; as in the arguments.
+    pub ahead_ms: Option<u64>,
 }
 
 /// What the keys of a limit begin with; the subject follows.
@@ -93,21 +95,29 @@ pub struct Check<'a> {
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     match quota.algorithm {
         Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
-        _ => listed(quota, shadow, itoa::Buffer::new().format(quota.burst)),
+        _ => listed(quota, shadow, None, itoa::Buffer::new().format(quota.burst)),
     }
+}
+
+/// The same of a token bucket that lets a request pass up to `ahead_ms` before its moment, to be held until then.
+pub fn delaying_arguments(quota: &Quota, shadow: bool, ahead_ms: u64) -> String {
+    listed(quota, shadow, Some(ahead_ms), itoa::Buffer::new().format(quota.burst))
 }
 
 /// The same for a request that takes a slot of a concurrency limit: `holder` is the id it takes it under, 1 to 64 of
 /// `A-Z a-z 0-9 _ -`, which no other request has.
 pub fn slot_arguments(quota: &Quota, shadow: bool, holder: &str) -> String {
-    listed(quota, shadow, holder)
+    listed(quota, shadow, None, holder)
 }
 
-fn listed(quota: &Quota, shadow: bool, fourth: &str) -> String {
+fn listed(quota: &Quota, shadow: bool, ahead_ms: Option<u64>, fourth: &str) -> String {
     let letter = letter(quota.algorithm);
     let letter = if shadow { letter.to_ascii_uppercase() } else { letter };
     let Quota { limit, window_ms, .. } = quota;
-    format!(",\"{letter}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{}\"", quota.ttl_ms())
+    let ahead = ahead_ms.map_or(String::new(), |ms| format!("~{ms}"));
+    // On credit it takes as much longer until nothing is used.
+    let ttl_ms = quota.ttl_ms().saturating_add(ahead_ms.unwrap_or(0));
+    format!(",\"{letter}{ahead}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{ttl_ms}\"")
 }
 
 /// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
@@ -185,7 +195,7 @@ mod tests {
     fn ask() -> Ask {
         let quota = Quota { algorithm: Algorithm::TokenBucket, limit: 50, burst: 100, window_ms: 1000 };
         let arguments = arguments(&quota, false).into();
-        Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false }
+        Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false, ahead_ms: None }
     }
 
     fn check(asks: &[Ask]) -> Check<'_> {
@@ -230,6 +240,13 @@ mod tests {
         let quota = Quota { algorithm: Algorithm::Concurrency, limit: 5, burst: 5, window_ms: 30_000 };
         assert_eq!(slot_arguments(&quota, false, "Ab_-1"), r#","c","5","30000","Ab_-1","32000""#);
         assert_eq!(arguments(&quota, true), r#","C","5","30000","-","32000""#);
+    }
+
+    #[test]
+    fn a_limit_that_delays_says_by_how_much_and_keeps_its_debt() {
+        let quota = ask().quota;
+        assert_eq!(delaying_arguments(&quota, false, 2_000), r#","b~2000","50","1000","100","6000""#);
+        assert_eq!(delaying_arguments(&quota, false, 0), r#","b~0","50","1000","100","4000""#);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::call::Ask;
 use super::error::{Class, StoreError};
 use crate::limit::{Verdict, Wait};
-use crate::policy::Algorithm;
+use crate::policy::{Algorithm, bounds};
 
 /// Most characters of a body that are looked at; a check's reply is far shorter.
 const LONGEST: usize = 65_536;
@@ -37,6 +37,8 @@ pub struct Answered {
     pub verdicts: Vec<Verdict>,
     /// For each concurrency limit among them, in that order, the fence of the slot that was taken; 0 where none was.
     pub fences: Vec<u64>,
+    /// For each limit that delays, in that order, milliseconds to hold the request; 0 where it is refused.
+    pub holds: Vec<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
@@ -80,7 +82,7 @@ pub fn read_value(status: u16, body: &str) -> Result<Value, StoreError> {
 /// Takes the integers apart; `None` unless they are what the script can have said of these limits.
 fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
     let (allowed, rest) = numbers.split_first()?;
-    let (rest, fences) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
+    let (rest, more) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
     if !matches!(allowed, 0 | 1) {
         return None;
     }
@@ -103,23 +105,28 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
-    let fences = self::fences(fences, asks, &verdicts, *allowed == 1)?;
+    let (fences, holds) = self::more(more, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences })
+    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences, holds })
 }
 
-/// The fences, if there is one for each slot that must have been taken and no other.
-fn fences(numbers: &[i64], asks: &[Ask], verdicts: &[Verdict], allowed: bool) -> Option<Vec<u64>> {
+/// What stands behind the limits, in their order: a fence for each slot that must have been taken and no other, and how
+/// long to hold the request, which no limit may want for longer than any policy can say.
+fn more(numbers: &[i64], asks: &[Ask], verdicts: &[Verdict], allowed: bool) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut numbers = numbers.iter();
-    let mut fences = Vec::new();
+    let (mut fences, mut holds) = (Vec::new(), Vec::new());
     for (ask, verdict) in asks.iter().zip(verdicts) {
         if ask.quota.algorithm == Algorithm::Concurrency {
             let fence = u64::try_from(*numbers.next()?).ok()?;
             let taken = allowed && verdict.allowed() && ask.cost > 0;
             fences.push(Some(fence).filter(|fence| (*fence > 0) == taken)?);
+        } else if ask.ahead_ms.is_some() {
+            let hold_ms = u64::try_from(*numbers.next()?).ok()?;
+            let most_ms = if allowed && verdict.allowed() { bounds::DELAY_MS.1 } else { 0 };
+            holds.push(Some(hold_ms).filter(|ms| *ms <= most_ms)?);
         }
     }
-    numbers.next().is_none().then_some(fences)
+    numbers.next().is_none().then_some((fences, holds))
 }
 
 #[cfg(test)]
@@ -129,7 +136,7 @@ mod tests {
 
     fn ask(shadow: bool) -> Ask {
         let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-        Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow }
+        Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow, ahead_ms: None }
     }
 
     fn decided(body: &str, asks: &[Ask]) -> Answered {
@@ -171,6 +178,23 @@ mod tests {
         }
         assert_eq!(decided(r#"{"result":[0,5,0,700,700,0]}"#, &[slot(false, 1)]).fences, [0]);
         assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).fences, [0; 0]);
+    }
+
+    #[test]
+    fn holds_follow_the_limits_among_the_fences() {
+        let slots = Quota { algorithm: Algorithm::Concurrency, ..ask(false).quota };
+        let delaying = Ask { ahead_ms: Some(2_000), ..ask(false) };
+        let asks = [delaying.clone(), ask(false), Ask { quota: slots, ..ask(false) }, delaying.clone()];
+        let limits = "5,0,900,0, 5,4,1000,0, 5,4,900,0, 5,0,700,0";
+        let with = |rest: &str| format!(r#"{{"result":[1,{limits}{rest}]}}"#);
+        let answered = decided(&with(",350,77,0"), &asks);
+        assert_eq!((answered.fences, answered.holds), (vec![77], vec![350, 0]));
+        for wrong in ["", ",350,77", ",350,77,0,0", ",-1,77,0", ",60001,77,0", ",350,0,77"] {
+            assert_eq!(read(200, &with(wrong), &asks).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+        let refused = |hold| format!(r#"{{"result":[0,5,0,700,700,{hold}]}}"#);
+        assert_eq!(decided(&refused(0), std::slice::from_ref(&delaying)).holds, [0]);
+        assert_eq!(read(200, &refused(1), &[delaying]).unwrap_err().class, Class::Malformed);
     }
 
     #[test]

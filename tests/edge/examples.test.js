@@ -263,3 +263,50 @@ describe('plans.toml', () => {
     assert.equal(better.headers['x-ratelimit-limit'], '10', 'that of the tightest');
   });
 });
+
+describe('partner.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('partner');
+  });
+  /** @param {string} service */
+  const by = (service) => ({ headers: { 'x-service': service } });
+
+  test('calls of two services wait for their turn, spaced over both gateways', async () => {
+    const edges = await Promise.all([started(policy), started(policy)]);
+    /** @type {number[]} */
+    const arrived = [];
+    world.origin.handlers.set('/v2/orders', (response) => {
+      arrived.push(Date.now());
+      response.end('ok');
+    });
+    const began = Date.now();
+    const replies = await many(10, (index) => edges[index % 2].send('/v2/orders', by(index % 4 < 2 ? 'a' : 'b')));
+    assert.deepEqual(statuses(replies), { 200: 10 });
+    arrived.sort((a, b) => a - b);
+    // The store's clock may be read a few milliseconds coarser than this one.
+    for (const [index, at] of arrived.entries()) assert.ok(at - began >= index * 100 - 10, `${index}: ${at - began}`);
+  });
+
+  test('one service leaves room for others, and what is too far ahead is refused', async () => {
+    const edge = await started(policy);
+    const alone = await edge.check({ limits: ['service'], subject: { 'header:x-service': 'a' }, cost: 5 });
+    const more = await edge.check({ limits: ['service'], subject: { 'header:x-service': 'a' }, cost: 5 });
+    const beyond = await edge.send('/v2/orders', by('a'));
+    // Its second ten are a second away, of two that it may wait: five more fit, and no sixth before a fifth of a second.
+    const last = await edge.check({ limits: ['service'], subject: { 'header:x-service': 'a' }, cost: 5 });
+    assert.deepEqual([alone.json().delay_ms, beyond.status], [undefined, 200]);
+    assert.ok(more.json().delay_ms <= 1000 && more.json().delay_ms > 0, more.text);
+    assert.equal(last.json().allowed || last.json().retry_after_ms <= 1000, true, last.text);
+    assert.equal((await edge.send('/v2/orders', by('b'))).status, 200);
+  });
+
+  test('without the store nothing is sent', async () => {
+    outage();
+    const edge = await started(policy);
+    const reply = await edge.send('/v2/orders', by('a'));
+    assert.equal(reply.status, 503);
+    assert.equal(world.origin.seen.length, 0);
+  });
+});

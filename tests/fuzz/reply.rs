@@ -34,9 +34,9 @@ const TOKENS: &[&str] = &[
     "\u{fffd}",
 ];
 
-fn ask(shadow: bool) -> Ask {
+fn ask(shadow: bool, ahead_ms: Option<u64>) -> Ask {
     let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow }
+    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow, ahead_ms }
 }
 
 /// What is read of a reply here; other members may hold anything that is JSON, numbers no float can hold among them.
@@ -58,7 +58,12 @@ fn replies() {
     each("replies", 40_000, |random| {
         let body = corpus.text(random);
         let status = random.pick(&[200, 200, 200, 200, 204, 302, 400, 401, 429, 500, 502, 503]);
-        let asks: Vec<Ask> = (0..random.between(1, 2)).map(|_| ask(random.percent(25))).collect();
+        let asks = (0..random.between(1, 2)).map(|_| {
+            let ahead_ms = random.percent(25).then_some(2_000);
+            ask(ahead_ms.is_none() && random.percent(25), ahead_ms)
+        });
+        let asks: Vec<Ask> = asks.collect();
+        let delaying = asks.iter().filter(|ask| ask.ahead_ms.is_some()).count();
         match read(status, &body, &asks) {
             Ok(said) => {
                 assert!(status < 300, "{status} {body}");
@@ -68,9 +73,13 @@ fn replies() {
                     Said::Decided(answered) => answered,
                     Said::Value(_) => panic!("a value is what plain commands come to: {body}"),
                 };
-                assert_eq!(numbers.len(), 1 + 4 * asks.len(), "{body}");
+                assert_eq!(numbers.len(), 1 + 4 * asks.len() + delaying, "{body}");
+                let holds = &numbers[1 + 4 * asks.len()..];
+                assert!(answered.holds.iter().map(|ms| *ms as i64).eq(holds.iter().copied()), "{body}");
+                assert!(holds.iter().all(|ms| (0..=60_000).contains(ms)), "{body}");
+                assert!(answered.allowed || holds.iter().all(|ms| *ms == 0), "{body}");
                 assert_eq!(answered.verdicts.len(), asks.len());
-                for (verdict, numbers) in answered.verdicts.iter().zip(numbers[1..].chunks(4)) {
+                for (verdict, numbers) in answered.verdicts.iter().zip(numbers[1..].chunks_exact(4)) {
                     let wait = match verdict.wait {
                         Wait::None => 0,
                         Wait::Never => -1,

@@ -33,7 +33,7 @@ fn skewed(
     mut each: impl FnMut(&Quota, Option<&State>, &Step, &Said, &Lane),
 ) -> Option<(Quota, Lane)> {
     let quota = quota(random);
-    let rule = Rule { quota, shadow: false }.to_string();
+    let rule = Rule { quota, shadow: false, ahead_ms: None }.to_string();
     let mut lane = stage.lane(&Trace { limits: vec![rule], base: Base::Now, ..Trace::default() });
     for _ in 0..LENGTH {
         let off = random.scaled(1, HOUR_MS) as i64;
@@ -135,7 +135,7 @@ fn an_honest_caller_waits_at_most_a_minute_past_the_truth() {
 fn with_the_stores_clock_the_callers_do_not_matter() {
     histories(|stage, random| {
         let quota = quota(random);
-        let rule = Rule { quota, shadow: false }.to_string();
+        let rule = Rule { quota, shadow: false, ahead_ms: None }.to_string();
         let mut lane = stage.lane(&Trace { limits: vec![rule], base: Base::Now, ..Trace::default() });
         for _ in 0..LENGTH {
             let clock = random.between(0, 2 * HOUR_MS) as i64 - HOUR_MS as i64;

@@ -23,6 +23,8 @@ pub struct Habits {
     pub changes: bool,
     /// PERSIST, clocks left to the store, and charge ids.
     pub store: bool,
+    /// Token buckets that delay.
+    pub delays: bool,
 }
 
 /// How callers' clocks go.
@@ -52,6 +54,7 @@ impl Habits {
             exceptions: random.percent(30),
             changes: random.percent(40),
             store: random.percent(20),
+            delays: random.percent(40),
         }
     }
 }
@@ -70,7 +73,9 @@ impl Generator {
         let count = random.between(1, habits.limits);
         let limits = (0..count).map(|_| {
             let shadow = habits.exceptions && random.percent(20);
-            Rule { quota: quota(&mut random), shadow }.to_string()
+            let quota = quota(&mut random);
+            let delays = habits.delays && !shadow && random.percent(70);
+            Rule { quota, shadow, ahead_ms: ahead(&mut random, quota).filter(|_| delays) }.to_string()
         });
         let limits = limits.collect();
         let base = match habits.store || random.percent(60) {
@@ -107,6 +112,9 @@ impl Generator {
                 let mut rule = subject.rule;
                 if other == index {
                     rule.quota = resized(random, rule.quota);
+                    if rule.ahead_ms.is_some() {
+                        rule.ahead_ms = ahead(random, rule.quota);
+                    }
                 }
                 rule.to_string()
             });
@@ -133,7 +141,7 @@ impl Generator {
     fn gap(&mut self, model: &Model, last: Option<&Said>) -> u64 {
         let random = &mut self.random;
         let index = random.between(0, model.subjects.len() as u64 - 1) as usize;
-        let quota = model.subjects[index].rule.quota;
+        let Rule { quota, ahead_ms, .. } = model.subjects[index].rule;
         let (reset, wait) = last.map_or((0, 0), |last| {
             let (_, _, reset, wait) = last.of(index);
             (reset as u64, wait.max(0) as u64)
@@ -146,8 +154,9 @@ impl Generator {
             72..80 => random.between(0, quota.window_ms),
             80..86 => quota.window_ms / quota.limit,
             86..92 => random.around(quota.window_ms),
-            92..96 => random.around(quota.window_ms * 2),
-            _ => random.around(quota.ttl_ms()),
+            92..94 => random.around(quota.window_ms * 2),
+            94..96 => random.around(ahead_ms.unwrap_or(quota.window_ms)),
+            _ => random.around(quota.ttl_ms() + ahead_ms.unwrap_or(0)),
         };
         if self.at + gap > LONGEST_MS { 0 } else { gap }
     }
@@ -159,7 +168,9 @@ fn keep_exact(after: &mut Model, step: &mut Step) {
         let (quota, _) = in_force(subject, 0);
         let base = subject.rule.quota;
         let product = base.burst.checked_mul(quota.limit).is_some_and(|product| product < bounds::EXACT);
-        if !exact(quota) || (quota != base && !product) {
+        let most_ms = bounds::most_delay_ms(quota.limit, quota.burst, quota.burst, quota.window_ms);
+        let owed = subject.rule.ahead_ms.is_none_or(|ms| ms <= most_ms);
+        if !exact(quota) || !owed || (quota != base && !product) {
             step.overrides.retain(|(limit, _)| *limit != index);
             step.overrides.push((index, None));
             subject.over = None;
@@ -183,6 +194,18 @@ pub fn quota(random: &mut Random) -> Quota {
         false => random.scaled(MIN_WINDOW_MS, MAX_WINDOW_MS),
     };
     resized(random, Quota { algorithm, limit: 1, burst: 1, window_ms })
+}
+
+/// How far ahead a request may pass, of a token bucket; now and then not at all, as a full isolate asks.
+fn ahead(random: &mut Random, quota: Quota) -> Option<u64> {
+    let most_ms = bounds::most_delay_ms(quota.limit, quota.burst, quota.burst, quota.window_ms);
+    let each_ms = quota.window_ms / quota.limit;
+    let ms = match random.between(0, 9) {
+        0..2 => 0,
+        2..6 => each_ms.saturating_mul(random.between(1, 5)),
+        _ => random.scaled(1, bounds::DELAY_MS.1),
+    };
+    (quota.algorithm == Algorithm::TokenBucket).then_some(ms.min(bounds::DELAY_MS.1).min(most_ms))
 }
 
 /// The same algorithm and window with other numbers.

@@ -15,8 +15,14 @@ const STEPS: u64 = 20_000;
 /// A store that contradicts no clock.
 const ANY_MS: u64 = u64::MAX / 2;
 
-const ONE: Habits =
-    Habits { clocks: Clocks::Honest, limits: 1, exceptions: false, changes: false, store: false };
+const ONE: Habits = Habits {
+    clocks: Clocks::Honest,
+    limits: 1,
+    exceptions: false,
+    changes: false,
+    store: false,
+    delays: false,
+};
 
 /// A request, what came of it, and what was known before and after.
 struct Turn<'h> {
@@ -249,7 +255,7 @@ fn another_limit_keeps_what_was_used() {
                 let bucket = quota.algorithm == Algorithm::TokenBucket;
                 let limit = if bucket { quota.limit } else { capacity };
                 let changed = Quota { limit, burst: capacity, ..quota };
-                model.subjects[0].rule = Rule { quota: changed, shadow: false };
+                model.subjects[0].rule = Rule { quota: changed, shadow: false, ahead_ms: None };
                 let (_, now_left, ..) = later(&model, turn.step, 0, Some(0)).of(0);
                 let by = capacity as i64 - quota.capacity() as i64;
                 // Where nothing is left, more may be used than the capacity.

@@ -23,6 +23,7 @@ mod support;
 
 mod clocks;
 mod commands;
+mod delay;
 mod exact;
 mod generate;
 mod hygiene;

@@ -65,6 +65,11 @@ impl Said {
         let at = 1 + limit * 4;
         (self.reply[at], self.reply[at + 1], self.reply[at + 2], self.reply[at + 3])
     }
+
+    /// For how many ms the request is held, of one limit that delays.
+    pub fn hold(&self, limits: usize, delaying: usize) -> u64 {
+        self.reply[1 + limits * 4 + delaying] as u64
+    }
 }
 
 impl Model {
@@ -168,7 +173,8 @@ impl Model {
             mended.push(state.as_mut().is_some_and(|state| state.repair(&quota, now_ms, store_ms)));
             // The model knows no bans; a cost that can never pass has the same effects.
             let cost = if ban.is_some() { quota.capacity() + 1 } else { step.cost_in(index) };
-            checks.push(Check { quota, cost, shadow: subject.rule.shadow, state, holder: None });
+            let Rule { shadow, ahead_ms, .. } = subject.rule;
+            checks.push(Check { quota, cost, shadow, state, holder: None, ahead_ms });
             bans.push(ban);
         }
         let decision = decide(&checks, now_ms);
@@ -190,6 +196,7 @@ impl Model {
                 ]),
             }
         }
+        reply.extend(decision.holds.iter().map(|ms| i64::try_from(*ms).expect("below 2^53")));
         let mut writes = Vec::with_capacity(checks.len());
         for (((subject, check), charged), mended) in
             self.subjects.iter_mut().zip(&checks).zip(decision.writes).zip(mended)
@@ -199,7 +206,7 @@ impl Model {
                 charged.or_else(|| mended.then(|| State::settle(check.state.as_ref(), &quota, now_ms)));
             writes.push(written.map(|state| {
                 let bytes = state.encode();
-                let ttl_ms = ttl(mended.then_some(check.state.as_ref()).flatten(), &quota);
+                let ttl_ms = ttl(mended.then_some(check.state.as_ref()).flatten(), &quota, check.ahead_ms);
                 let written_ms = self.base_ms + step.at;
                 subject.kept = Some(Kept { written_ms, ttl_ms: Some(ttl_ms), quota });
                 subject.state = Some(state);
@@ -221,13 +228,13 @@ impl Model {
 }
 
 /// The quota's own, but for a mended bucket of which more is used than it now holds, since its burst was greater:
-/// that takes longer to drain.
-fn ttl(mended: Option<&State>, quota: &Quota) -> u64 {
+/// that takes longer to drain. On credit it takes as much longer as a request may wait.
+fn ttl(mended: Option<&State>, quota: &Quota, ahead_ms: Option<u64>) -> u64 {
     let drained = match mended {
         Some(State::Bucket(bucket)) => bucket.used.div_ceil(quota.limit) + TTL_MARGIN_MS,
         _ => 0,
     };
-    quota.ttl_ms().max(drained)
+    (quota.ttl_ms() + ahead_ms.unwrap_or(0)).max(drained)
 }
 
 /// Limit and end of an override's text; none of a text of another form.

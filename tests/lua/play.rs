@@ -219,8 +219,11 @@ impl Lane {
         command.push(if step.store_clock { String::new() } else { step.clock_ms(self.base_ms).to_string() });
         for (limit, subject) in self.model.subjects.iter().enumerate() {
             let (quota, letter) = (subject.rule.quota, letter(subject.rule.quota.algorithm));
-            command.push(if subject.rule.shadow { letter.to_ascii_uppercase() } else { letter }.to_string());
-            let numbers = [quota.limit, quota.window_ms, quota.burst, quota.ttl_ms(), step.cost_in(limit)];
+            let letter = if subject.rule.shadow { letter.to_ascii_uppercase() } else { letter };
+            let ahead = subject.rule.ahead_ms.map_or(String::new(), |ms| format!("~{ms}"));
+            command.push(format!("{letter}{ahead}"));
+            let ttl_ms = quota.ttl_ms() + subject.rule.ahead_ms.unwrap_or(0);
+            let numbers = [quota.limit, quota.window_ms, quota.burst, ttl_ms, step.cost_in(limit)];
             command.extend(numbers.iter().map(u64::to_string));
         }
         if let Some((_, fingerprint)) = &step.charge {

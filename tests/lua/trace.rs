@@ -11,13 +11,16 @@ use sluicegate::policy::{Algorithm, duration};
 /// stored relative to it is ever taken for a clock gone wrong.
 pub const PAST_MS: u64 = 1_738_368_000_000;
 
-/// A limit as the reports write it: `token-bucket(10/20s, 16)`, `fixed-window(5/1m) shadow`.
+/// A limit as the reports write it: `token-bucket(10/20s, 16)`, `fixed-window(5/1m) shadow`, and with the milliseconds
+/// that it lets a request wait `token-bucket(10/20s) delay 2000`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
     /// What a subject may use.
     pub quota: Quota,
     /// Counts and reports, never refuses.
     pub shadow: bool,
+    /// How many ms ahead of its moment a request may pass.
+    pub ahead_ms: Option<u64>,
 }
 
 const NAMES: [(&str, Algorithm); 5] = [
@@ -43,7 +46,11 @@ impl Rule {
             let limit = limit.parse().ok()?;
             let burst = burst.map_or(Some(limit), |burst| burst.parse().ok())?;
             let quota = Quota { algorithm, limit, burst, window_ms: duration::parse(window).ok()? };
-            Some(Self { quota, shadow: tail == " shadow" })
+            let ahead_ms = match tail.strip_prefix(" delay ") {
+                Some(ms) => Some(ms.parse().ok()?),
+                None => None,
+            };
+            Some(Self { quota, shadow: tail == " shadow", ahead_ms })
         };
         read().unwrap_or_else(|| panic!("not a rule: {text}"))
     }
@@ -57,7 +64,8 @@ impl fmt::Display for Rule {
         if burst != limit {
             write!(out, ", {burst}")?;
         }
-        write!(out, "){}", if self.shadow { " shadow" } else { "" })
+        write!(out, "){}", if self.shadow { " shadow" } else { "" })?;
+        self.ahead_ms.map_or(Ok(()), |ms| write!(out, " delay {ms}"))
     }
 }
 
@@ -124,7 +132,8 @@ pub struct Step {
     /// The same again: so often in all, so many ms apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll: Option<Poll>,
-    /// The script's reply: 1 or 0; then limit, remaining, reset, wait for each limit. Just 2: see `charge` there.
+    /// The script's reply: 1 or 0; then limit, remaining, reset, wait for each limit; then ms to hold for each that
+    /// delays. Just 2: see `charge` there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<Vec<i64>>,
     /// Time to live in ms set for each limit's key; 0: the key was not written.

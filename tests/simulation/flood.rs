@@ -44,6 +44,7 @@ fn the_table_stays_within_its_bound() {
             cost: 1,
             shadow: false,
             holder: None,
+            ahead_ms: None,
         };
         let mut table = Table::new(MOST);
         let attacked = (0..5).filter(|_| table.decide(&[ask("attacker")], START_MS).allowed).count();

@@ -62,11 +62,12 @@ impl Gateway {
             subject: target.subject.clone(),
             cost: 0,
             shadow,
+            ahead_ms: prepared.limit.delay().map(|delay| delay.ms),
         }];
         let call = Call { target: target.clone(), what: What::Peek(plan) };
         let Some(form) = self.form else {
-            let verdicts = settle::whole(&mut self.local, &self.rules.limits, &asks, None, now_ms);
-            let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &verdicts));
+            let decision = settle::whole(&mut self.local, &self.rules.limits, &asks, None, now_ms);
+            let outcome = Outcome::of(Tier::Isolate, settle::lines(&asks, &decision.verdicts));
             return Ok(self.peeked(&call, &outcome));
         };
         Ok(self.send(form, asks, None, Purpose::Admin(Box::new(call)), now_ms))

@@ -66,6 +66,12 @@ impl Gateway {
         page.one("sluicegate_uptime_seconds", "gauge", "seconds", help, uptime);
         self.decisions(&mut page);
         self.store_calls(&mut page, now_ms);
+        let help = "Requests that wait for their moment.";
+        page.one("sluicegate_waiting_requests", "gauge", "", help, self.places.held(now_ms));
+        let help = "Requests that have waited for their moment, or still do.";
+        page.one("sluicegate_held_requests", "counter", "", help, self.counters.held);
+        let help = "Requests that would have waited, and were refused because as many did as may.";
+        page.one("sluicegate_waiting_full", "counter", "", help, self.counters.waiting_full);
         let help = "Refusals that this isolate remembers.";
         page.one("sluicegate_remembered_refusals", "gauge", "", help, self.refusals.len());
         let help = "Subjects that this isolate counts by itself.";

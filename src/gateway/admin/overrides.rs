@@ -128,8 +128,11 @@ fn exact(prepared: &Prepared, limit: u64) -> bool {
             let capacity = Capacity { limit: number, burst };
             // The script computes a bucket's burst in proportion: burst × limit must be exact as well.
             let product = quota.burst.checked_mul(limit).is_some_and(|product| product < bounds::EXACT);
+            let (cost, window_ms) = (rule.cost.max, rule.window_ms);
+            let most_delay_ms = bounds::most_delay_ms(limit, burst.get(), cost, window_ms);
             (product || rule.algorithm != Algorithm::TokenBucket)
-                && bounds::check(rule.algorithm, capacity, rule.cost.max, rule.window_ms).is_ok()
+                && rule.delay().is_none_or(|delay| delay.ms <= most_delay_ms)
+                && bounds::check(rule.algorithm, capacity, cost, window_ms).is_ok()
         })
 }
 

@@ -46,6 +46,8 @@ pub struct Explained {
     pub exempt: Exemptions,
     /// The attribute that names a logical request, with what the request holds.
     pub idempotency: Option<Part>,
+    /// How a request that is over it waits for its moment.
+    pub over_limit: Option<Waits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
 }
@@ -79,6 +81,15 @@ pub struct Numbers {
     pub window: Option<String>,
     /// As the policy writes it, of a concurrency limit.
     pub lease: Option<String>,
+}
+
+/// A limit that delays.
+#[derive(Debug, Serialize)]
+pub struct Waits {
+    /// The longest wait, as the policy writes it.
+    pub delay: String,
+    /// Most requests of the limit that wait in one isolate.
+    pub waiting: usize,
 }
 
 /// How the plan was found.
@@ -198,6 +209,9 @@ pub(super) fn explain(
         degraded: degraded
             .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
         exempt,
+        over_limit: limit
+            .delay()
+            .map(|delay| Waits { delay: duration::to_text(delay.ms), waiting: delay.waiting }),
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
         problem,
     })
@@ -207,7 +221,14 @@ pub(super) fn explain(
 fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
     // Nothing is held that the holder's id could be held against.
     let holder = (ask.quota.algorithm == Algorithm::Concurrency).then(|| "".into());
-    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder };
+    let check = Check {
+        quota: ask.quota,
+        cost: ask.cost,
+        shadow: ask.shadow,
+        state: None,
+        holder,
+        ahead_ms: ask.ahead_ms,
+    };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })
 }

@@ -122,6 +122,13 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
     if let Some(part) = &limit.idempotency {
         line(out, "idempotency", &format!("{}; a repeat is charged once", part_text(part)))?;
     }
+    if let Some(over) = &limit.over_limit {
+        let text = format!(
+            "held up to {} for its moment, {} at once in an isolate, then 429",
+            over.delay, over.waiting
+        );
+        line(out, "over_limit", &text)?;
+    }
     if let Some(first) = &limit.from_idle {
         let word = if first.passes { "passes" } else { "refused" };
         line(out, "from idle", &format!("{word}, {} left", first.remaining))?;

@@ -110,7 +110,14 @@ mod tests {
 
     fn asks(table: &mut Table, subject: &str, id: &str, limit: u64, now: u64) -> bool {
         let holder = Some(id.into());
-        let ask = LocalAsk { key: key(subject), quota: quota(limit), cost: 1, shadow: false, holder };
+        let ask = LocalAsk {
+            key: key(subject),
+            quota: quota(limit),
+            cost: 1,
+            shadow: false,
+            holder,
+            ahead_ms: None,
+        };
         table.decide(&[ask], now).allowed
     }
 

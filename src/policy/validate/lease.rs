@@ -4,10 +4,11 @@ use super::fields::{Field, Table};
 use crate::policy::{Algorithm, bounds, duration};
 
 /// Fields that say nothing of how many may run at once, with what to do instead. `burst` is refused with the quotas.
-const OF_RATES: [(&str, &str); 3] = [
+const OF_RATES: [(&str, &str); 4] = [
     ("window", "write lease = \"30s\" instead"),
     ("cost", "remove it: each request takes one slot"),
     ("idempotency", "write it on a rate limit of the route: a repeat holds no slot of its own"),
+    ("over_limit", "remove it: who waits for a slot asks the slots API with ?wait=5s"),
 ];
 
 /// How a limit counts, and over how long.

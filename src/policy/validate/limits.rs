@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -25,6 +25,7 @@ pub(super) const LIMIT: &[&str] = &[
     "exempt",
     "idempotency",
     "lease",
+    "over_limit",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -127,15 +128,18 @@ fn limit(
         Some(field) => cost(&field),
         None => Some(ONE_EACH),
     };
+    let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
+    let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
-    let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost });
+    let owed = over_limit.flatten();
+    let terms =
+        terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, over_limit: owed });
     let quotas = quota::quotas(table, terms);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
     };
     let store_error = store_error(table, defaults);
-    let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
@@ -154,6 +158,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
+        over_limit: over_limit?,
     })
 }
 

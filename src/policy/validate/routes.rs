@@ -107,7 +107,30 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
         }
         before.push(*index);
     }
-    slots_are_not_repeated(&items, &indices, limits).then_some(indices)
+    let sound =
+        slots_are_not_repeated(&items, &indices, limits) & slots_do_not_wait(&items, &indices, limits);
+    sound.then_some(indices)
+}
+
+/// A request that waits for its moment does not run, and would hold a slot all the while.
+fn slots_do_not_wait(items: &[Field<'_>], indices: &[usize], limits: &Drafts) -> bool {
+    let of = |index: &usize| limits.all.get(*index)?.limit.as_ref();
+    let Some(slots) = indices.iter().filter_map(of).find(|limit| limit.algorithm == Algorithm::Concurrency)
+    else {
+        return true;
+    };
+    for (item, index) in items.iter().zip(indices) {
+        let Some(waits) = of(index).filter(|limit| limit.delay().is_some()) else { continue };
+        item.wrong(
+            format!(
+                "a request that waits for {} would hold a slot of {} and do nothing",
+                waits.name, slots.name
+            ),
+            "name them on two routes, or remove over_limit",
+        );
+        return false;
+    }
+    true
 }
 
 /// A repeat under an idempotency key gets the first decision, and so would run without a slot of its own.

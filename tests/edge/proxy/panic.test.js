@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { many, statuses } from '../support/client.js';
 import { left, problem } from '../support/fields.js';
 import { limit, policy, route } from '../support/policy.js';
-import { until, useWorld } from '../support/world.js';
+import { ADMIN_TOKEN, until, useWorld } from '../support/world.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const built = (/** @type {string} */ name) => join(root, 'target', 'provoked', name);
@@ -179,6 +179,21 @@ describe('those under way', () => {
     problem(await provoke(edge, 'panic'), 500);
     store.release();
     assert.equal((await reply).json().allowed, true);
+  });
+
+  test('that wait for their moment go on then', async () => {
+    const fields = { algorithm: 'token-bucket', limit: 1, window: '2s', over_limit: { delay: '9s' } };
+    const edge = await gateway({ UPSTASH_REDIS_REST_URL: undefined }, policy([limit('a', fields)]));
+    const began = Date.now();
+    await edge.send('/a');
+    const reply = edge.send('/a');
+    const status = () => edge.send('/.sluicegate/v1/status', { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } });
+    await until(async () => (await status()).json().delayed.waiting === 1, 'a request to wait');
+    problem(await provoke(edge, 'panic'), 500);
+    assert.equal((await status()).json().delayed.waiting, 0, 'the new life knows nothing of it');
+    assert.deepEqual([(await reply).status, world.origin.seen.length], [200, 2]);
+    // The gateway's clock may be a few milliseconds behind this one's.
+    assert.ok(Date.now() - began >= 1990, 'no earlier');
   });
 
   test('at the origin notice nothing', async () => {
