@@ -48,7 +48,9 @@ fn asked(quota: Quota) -> Vec<(u64, bool)> {
     (FIRST_MS..=LAST_MS)
         .step_by(EVERY_MS as usize)
         .map(|at| {
-            let check = Check { quota, cost: 1, shadow: false, state: state.clone(), holder: None };
+            let state_now = state.clone();
+            let check =
+                Check { quota, cost: 1, shadow: false, state: state_now, holder: None, ahead_ms: None };
             let decision = decide(&[check], BEGIN + at);
             if let [Some(write)] = decision.writes.as_slice() {
                 state = Some(write.clone());
