@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::answer::{Call, Step};
+use super::ahead::Start;
+use super::answer::{Begin, Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
@@ -22,6 +23,8 @@ pub(super) enum Purpose {
         origin: Option<String>,
         /// The id under which it takes slots, where a concurrency limit applies.
         holder: Option<Rc<str>>,
+        /// Whether it reaches the origin while the store decides.
+        start: Start,
     },
     /// An answer of the decision API.
     Check,
@@ -147,7 +150,8 @@ impl Gateway {
         }
     }
 
-    fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
+    fn ask(&mut self, mut pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
+        let begun = self.begin(&mut pending.purpose);
         let timeout_ms = self.timeout_ms(&pending.attempt, now_ms, delay_ms);
         let limits = &self.rules.limits;
         let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
@@ -168,7 +172,11 @@ impl Gateway {
         let deadline_ms = pending.attempt.deadline_ms;
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
         let call = Call { ticket, timeout_ms, delay_ms, body };
-        if takes_slots { Step::Take(call) } else { Step::Ask(call) }
+        match begun {
+            Some((origin, timeout_ms)) => Step::Ahead(Begin { origin, timeout_ms, call }),
+            None if takes_slots => Step::Take(call),
+            None => Step::Ask(call),
+        }
     }
 
     fn decided(
