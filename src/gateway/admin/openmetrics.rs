@@ -66,6 +66,15 @@ impl Gateway {
         page.one("sluicegate_uptime_seconds", "gauge", "seconds", help, uptime);
         self.decisions(&mut page);
         self.store_calls(&mut page, now_ms);
+        let help = "Requests of optimistic routes: begun at the origin while the store decided, discarded with its answer \
+                    since they were refused, held back to be decided first.";
+        page.family("sluicegate_optimistic", "counter", "", help);
+        let ahead = &self.ahead;
+        for (what, count) in
+            [("begun", ahead.begun), ("discarded", ahead.discarded), ("held-back", ahead.held_back)]
+        {
+            page.sample("sluicegate_optimistic_total", &[("what", what)], count);
+        }
         let help = "Refusals that this isolate remembers.";
         page.one("sluicegate_remembered_refusals", "gauge", "", help, self.refusals.len());
         let help = "Subjects that this isolate counts by itself.";

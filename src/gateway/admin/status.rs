@@ -39,13 +39,18 @@ impl Gateway {
         let _ = write!(
             text,
             "\"memory\":{{\"refusals\":{},\"subjects\":{},\"max_subjects\":{},\"bytes\":{}}},\
-             \"decisions\":{{\"allowed\":{},\"refused\":{}}},\"refusals_not_logged\":{},\"limits\":[",
+             \"decisions\":{{\"allowed\":{},\"refused\":{}}},\
+             \"optimistic\":{{\"begun\":{},\"discarded\":{},\"held_back\":{}}},\
+             \"refusals_not_logged\":{},\"limits\":[",
             self.refusals.len(),
             self.local.len(),
             self.rules.policy.degraded.max_subjects,
             self.local.bytes(),
             self.metrics.decisions.sum("allowed"),
             self.metrics.decisions.sum("refused"),
+            self.ahead.begun,
+            self.ahead.discarded,
+            self.ahead.held_back,
             self.sampler.not_logged(),
         );
         for (place, (prepared, counts)) in self.metrics.of(&self.rules.limits).enumerate() {
