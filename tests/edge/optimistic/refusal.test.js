@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { left, problem, QUOTA_EXCEEDED, REDUCED_CAPACITY } from '../support/fields.js';
 import { NOSCRIPT, PASSES, REFUSES, useHoldingStore } from '../support/holding.js';
+import { useNamespace } from '../support/namespace.js';
 import { limit, policy, route } from '../support/policy.js';
 import { answer, exchange, requestOf, useRawOrigin } from '../support/raw.js';
 import { ADMIN_TOKEN, until, useWorld } from '../support/world.js';
@@ -13,6 +14,7 @@ import { ADMIN_TOKEN, until, useWorld } from '../support/world.js';
 const world = useWorld();
 const store = useHoldingStore();
 const raw = useRawOrigin();
+const namespace = useNamespace();
 
 const LIMITS = ['open', 'closed', 'degraded'].map((kind) => limit(kind, { on_store_error: kind }));
 const routes = LIMITS.flatMap(({ name }) => [
@@ -127,6 +129,26 @@ describe('refused before the origin has answered', () => {
     (await store.call(2)).reply(PASSES);
     assert.equal((await next).body.toString(), MARK);
   });
+
+  for (const [what, serve] of /** @type {[string, Serve][]} */ ([
+    ['answers', () => {}],
+    ['has said all', endless],
+  ])) {
+    // Where nothing is left to do for a request the platform ends all that it began; here something is.
+    test(`by us and not by the platform, while the namespace is read, before the origin ${what}`, async () => {
+      const vars = { UPSTASH_REDIS_REST_URL: store.url, ORIGIN: raw.url, POLICY_KV_SECONDS: '3600' };
+      namespace.is = 'hangs';
+      const edge = await world.gateway(text(), vars, {}, { namespaces: { POLICY_KV: namespace.address } });
+      raw.serve = serve;
+      const asked = exchange(edge.port, requestOf('GET /closed'));
+      await until(() => raw.arrived.length === 1, 'the request at the origin');
+      (await store.call(1)).reply(REFUSES);
+      await until(() => namespace.underWay === 1, 'the namespace to be read');
+      await until(() => raw.arrived[0].socket.destroyed, 'the origin to be left');
+      assert.equal(namespace.underWay, 1, 'the request still has something to do');
+      assert.equal((await asked).status, 429);
+    });
+  }
 
   test('the origin is down', async () => {
     const edge = await gateway(text(), { ORIGIN: 'http://127.0.0.1:1' });
