@@ -109,7 +109,9 @@ mod tests {
     const PASSES: &str = r#"{"result":[1,9,8,1000,0]}"#;
     const REFUSES: &str = r#"{"result":[0,9,0,60000,60000]}"#;
 
-    struct Headers(&'static [(&'static str, &'static str)]);
+    type Fields = &'static [(&'static str, &'static str)];
+
+    struct Headers(Fields);
 
     impl Platform for Headers {
         fn header(&self, name: &str) -> Option<String> {
@@ -138,7 +140,7 @@ mod tests {
 
     const FROM: (&str, &str) = ("cf-connecting-ip", "192.0.2.1");
 
-    fn asked(gateway: &mut Gateway, method: &str, path: &str, headers: &'static [(&str, &str)]) -> Step {
+    fn asked(gateway: &mut Gateway, method: &str, path: &str, headers: Fields) -> Step {
         let url = format!("http://h.invalid{path}");
         gateway.receive(&Request { method, url: &url, platform: &Headers(headers) }, NOW, 0.5)
     }
@@ -179,7 +181,7 @@ mod tests {
     #[test]
     fn only_what_changes_nothing_is_begun() {
         let mut gateway = gateway();
-        let rows: [(&str, &str, &'static [(&str, &str)]); 8] = [
+        let rows: [(&str, &str, Fields); 8] = [
             ("GET", "/first", &[FROM]),
             ("POST", "/x", &[FROM]),
             ("get", "/x", &[FROM]),
