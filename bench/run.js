@@ -13,6 +13,7 @@ import { exact } from './measure/exact.js';
 import { latency } from './measure/latency.js';
 import { limitsOnARequest } from './measure/limits.js';
 import { memory } from './measure/memory.js';
+import { optimistic } from './measure/optimistic.js';
 import { proxied } from './measure/proxied.js';
 import { redisTime } from './measure/redis-time.js';
 import { scale } from './measure/scale.js';
@@ -36,6 +37,7 @@ const SECTIONS = {
   scale,
   proxied,
   latency,
+  optimistic,
   stall,
   cold,
   commands: commandsPerDecision,

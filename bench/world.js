@@ -42,8 +42,8 @@ export async function openWorld() {
   });
   /** @type {Map<number, Promise<string>>} */
   const stores = new Map();
-  /** @type {Promise<string> | undefined} */
-  let origin;
+  /** @type {Map<number, Promise<string>>} */
+  const origins = new Map();
 
   await bundle();
   await db.sendCommand(['SCRIPT', 'LOAD', FLOOR_SCRIPT]);
@@ -63,10 +63,12 @@ export async function openWorld() {
     return running;
   }
 
-  /** @returns {Promise<string>} the origin's URL */
-  function originUrl() {
-    origin ??= background('origin.js', [], /^origin: (\d+)/m).then((port) => `http://127.0.0.1:${port}`);
-    return origin;
+  /** The origin's URL; one process for each delay. @param {number} [delayMs] */
+  function origin(delayMs = 0) {
+    const begin = () => background('origin.js', [String(delayMs)], /^origin: (\d+)/m);
+    const running = origins.get(delayMs) ?? begin().then((port) => `http://127.0.0.1:${port}`);
+    origins.set(delayMs, running);
+    return running;
   }
 
   /** @param {Parameters<typeof startWorkerd>[0]} options */
@@ -81,7 +83,7 @@ export async function openWorld() {
     db,
     run: load.run,
     store,
-    origin: originUrl,
+    origin,
 
     /** The built Worker. @param {unknown} policy @param {{ storeUrl?: string }} [options] */
     async gateway(policy, { storeUrl } = {}) {

@@ -4,13 +4,18 @@ import { createServer } from 'node:http';
 
 /**
  * @param {number} port
+ * @param {number} [delayMs] how long it takes to answer
  * @returns {Promise<import('node:http').Server>}
  */
-export function startOrigin(port) {
+export function startOrigin(port, delayMs = 0) {
   const server = createServer((request, response) => {
     const body = `${JSON.stringify({ origin: 'demo', method: request.method, path: request.url })}\n`;
-    response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
-    response.end(request.method === 'HEAD' ? undefined : body);
+    const answer = () => {
+      response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
+      response.end(request.method === 'HEAD' ? undefined : body);
+    };
+    if (delayMs > 0) setTimeout(answer, delayMs);
+    else answer();
     request.resume();
   });
   return new Promise((resolve, reject) => {

@@ -21,6 +21,8 @@ extern "C" {
     fn platform_country(request: &JsValue) -> Option<String>;
     #[wasm_bindgen(js_name = asn)]
     fn platform_asn(request: &JsValue) -> Option<String>;
+    #[wasm_bindgen(js_name = isBare)]
+    fn platform_is_bare(request: &JsValue) -> bool;
     #[wasm_bindgen(js_name = log)]
     fn platform_log(line: &str);
 }
@@ -39,6 +41,10 @@ impl Platform for Incoming<'_> {
 
     fn asn(&self) -> Option<String> {
         platform_asn(self.0)
+    }
+
+    fn is_bare(&self) -> bool {
+        platform_is_bare(self.0)
     }
 }
 

@@ -49,7 +49,8 @@ fn policy() -> Value {
             {"name": "free", "path": "/free", "limits": []},
             {"name": "loose", "path": "/loose", "limits": ["country"]},
             {"name": "one", "path": "/one", "host": "one.example", "limits": ["burst"]},
-            {"name": "spaced", "path": "/spaced", "limits": ["spaced"]}
+            {"name": "spaced", "path": "/spaced", "limits": ["spaced"]},
+            {"name": "ahead", "path": "/ahead/{*rest}", "limits": ["tenant"], "optimistic": true}
         ]
     })
 }
@@ -100,6 +101,27 @@ fn keys_are_those_of_the_call() {
         let explanation = explain("POST", CHAT, &headers);
         let keys = explanation.limits.iter().flat_map(|limit| [&limit.store_key, &limit.override_key]);
         assert_eq!(keys.flatten().collect::<Vec<_>>(), command[3..3 + count].iter().collect::<Vec<_>>());
+    }
+}
+
+/// What is said to be begun ahead of its decision is what the Worker begins.
+#[test]
+fn optimistic_requests_are_those_that_are_begun() {
+    let rows = [
+        ("GET", "http://h/ahead/1", with(&[]), true),
+        ("HEAD", "http://h/ahead/1", with(&[]), true),
+        ("POST", "http://h/ahead/1", with(&[]), false),
+        ("GET", "http://h/ahead/1", with(&[("idempotency-key", "k")]), false),
+        ("GET", "http://h/ahead/1", with(&[("upgrade", "websocket")]), false),
+        ("GET", "http://h/ahead/1", with(&[("x-plan", "staff")]), false),
+        ("GET", "http://h/ahead/1", with(&[("x-plan", "gone")]), false),
+        ("GET", "http://h/loose", with(&[("cf-ipcountry", "CH")]), false),
+    ];
+    for (method, url, headers, begun) in rows {
+        let explanation = explain(method, url, &headers);
+        assert_eq!(explanation.optimistic, begun, "{method} {url} {headers:?}");
+        assert_eq!(matches!(step(true, method, url, &headers), Step::Ahead(_)), begun, "{method} {url}");
+        assert_eq!(explanation.to_string().contains("the origin is asked while the store decides"), begun);
     }
 }
 

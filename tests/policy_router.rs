@@ -98,6 +98,7 @@ fn route() -> impl Strategy<Value = Route> {
         host: host.map(str::to_owned),
         limits: Vec::new(),
         origin: None,
+        optimistic: false,
     })
 }
 

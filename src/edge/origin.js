@@ -31,8 +31,23 @@ const TIER = 'sluicegate-tier';
  * @param {((free: boolean) => void) | undefined} over of a request that holds slots: called once, when it runs no more
  * @returns {Promise<Response | 502 | 504>} the origin's answer, or the status of its failure
  */
-export async function toOrigin(request, forward, env, over) {
-  const abort = new AbortController();
+export function toOrigin(request, forward, env, over) {
+  return asked(request, forward, env, over, undefined, (response) => finish(response, forward.fields, request, over));
+}
+
+/**
+ * Asks the origin.
+ *
+ * @param {Request} request
+ * @param {Omit<Forward, 'fields'>} forward
+ * @param {Record<string, unknown>} env
+ * @param {((free: boolean) => void) | undefined} over
+ * @param {AbortController | undefined} given where somebody else may end it
+ * @param {(response: Response) => Response} then what is made of the answer
+ * @returns {Promise<Response | 502 | 504>} never rejects
+ */
+export async function asked(request, forward, env, over, given, then) {
+  const abort = given ?? new AbortController();
   let late = false;
   const timer = forward.timeoutMs
     ? setTimeout(() => {
@@ -41,11 +56,11 @@ export async function toOrigin(request, forward, env, over) {
       }, forward.timeoutMs)
     : null;
   try {
-    let signal = timer === null ? null : abort.signal;
+    let signal = timer === null && !given ? null : abort.signal;
     // While slots are held, something waits for the end of the request, so the platform does not end it by itself.
     if (over) signal = AbortSignal.any([abort.signal, request.signal]);
     const response = await send(request, forward.origin, env, signal, over);
-    return finish(response, forward.fields, request, over);
+    return then(response);
   } catch {
     over?.(true);
     return late ? 504 : 502;
@@ -114,7 +129,7 @@ function withoutDots(target) {
  * @param {Request} request
  * @param {((free: boolean) => void) | undefined} over
  */
-function finish(response, fields, request, over) {
+export function finish(response, fields, request, over) {
   if (response.status === 101 || response.webSocket) {
     // Nothing says when a socket closes that nobody here reads from.
     over?.(false);

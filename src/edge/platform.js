@@ -25,6 +25,15 @@ export function asn(request) {
   return text(request.cf?.asn);
 }
 
+/**
+ * Whether the request comes without a body, whatever its headers say, and asks for no other protocol.
+ *
+ * @param {Request} request
+ */
+export function isBare(request) {
+  return request.body === null && !request.headers.has('upgrade');
+}
+
 /** @param {string} line */
 export function log(line) {
   console.log(line);

@@ -1,6 +1,7 @@
 // The Worker: does what the core's steps say. All decisions are the core's; the request, its body and every promise
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
+import { ahead } from './ahead.js';
 import { pointsTo } from './analytics.js';
 import { core, life } from './core.js';
 import { appendFields, exposeFields } from './fields.js';
@@ -72,12 +73,13 @@ function receive(request, env) {
  * @param {Request} request
  * @param {Record<string, unknown>} env
  * @param {ExecutionContext} ctx
+ * @param {import('./ahead.js').Begun} [begun] the request at the origin, where it is there already
+ * @param {boolean} [again] whether it has been handed in before
  * @returns {Promise<Response>}
  */
-async function follow(step, request, env, ctx) {
+async function follow(step, request, env, ctx, begun, again = false) {
   // Tickets are good in the life that drew them.
   let began = life;
-  let again = false;
   // A body can be read once, also by a request that is handed in again.
   /** @type {Promise<string | undefined> | undefined} */
   let text;
@@ -105,6 +107,16 @@ async function follow(step, request, env, ctx) {
         step = began === life ? core.conclude(ticket, status, body, retryAfter, Date.now(), Math.random()) : 'again';
         break;
       }
+      case 'ahead': {
+        const [origin, behind] = cut(rest);
+        const [timeout, call] = cut(behind);
+        const where = { origin, timeoutMs: Number(timeout) };
+        step = `store\n${call}`;
+        // One that is handed in again may be there already.
+        if (begun?.isFor(where)) break;
+        const next = step;
+        return ahead(request, where, env, (begun) => follow(next, request, env, ctx, begun, again));
+      }
       case 'location': {
         const [ticket, binding, timeout, ...keys] = rest.split('\n');
         const answers = await askLocation(env[binding], keys, Number(timeout));
@@ -116,7 +128,11 @@ async function follow(step, request, env, ctx) {
         const [timeout, more] = cut(behind);
         const [held, fields] = cut(more);
         const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
-        const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
+        const forward = { origin, timeoutMs: Number(timeout), fields };
+        const result =
+          begun !== undefined && held === '' && begun.isFor(forward)
+            ? await begun.take(fields)
+            : await toOrigin(request, forward, env, over);
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'hold':

@@ -11,6 +11,9 @@ pub enum Step {
     Forward(Forward),
     /// Ask the store, and bring the reply with the ticket.
     Ask(Call),
+    /// The same, with the request begun at the origin at once: its answer is given back should it pass, and thrown away in
+    /// any other case.
+    Ahead(Begin),
     /// The same for a request that takes slots: the reply is brought even if the client has gone, so that they are freed.
     Take(Call),
     /// Read the request's body, at most this many bytes, and bring it.
@@ -62,6 +65,17 @@ pub struct Forward {
     pub headers: Vec<(&'static str, String)>,
 }
 
+/// A request that is begun before it is decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begin {
+    /// As [`Forward::origin`].
+    pub origin: String,
+    /// As [`Forward::timeout_ms`], from the beginning.
+    pub timeout_ms: u64,
+    /// What decides it.
+    pub call: Call,
+}
+
 /// A call to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
@@ -92,7 +106,8 @@ impl Step {
     /// The text form:
     /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*` with
     /// `hold LF moment LF` before it where it waits,
-    /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
+    /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `ahead LF origin LF timeout LF` and the
+    /// same behind it, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
     /// `wait LF ms LF note`, `again`, and what is done as one word.
     pub fn to_text(&self) -> String {
@@ -121,9 +136,12 @@ impl Step {
                     Self::Slot(_) => "slot",
                     _ => "store",
                 };
-                let head = write!(text, "{kind}\n{}\n{}\n{}\n", call.ticket, call.timeout_ms, call.delay_ms);
-                text.push_str(&call.body);
-                head
+                text.push_str(kind);
+                call.write(&mut text)
+            }
+            Self::Ahead(Begin { origin, timeout_ms, call }) => {
+                let head = write!(text, "ahead\n{origin}\n{timeout_ms}");
+                head.and_then(|()| call.write(&mut text))
             }
             Self::Location(location) => {
                 let Location { ticket, binding, timeout_ms, keys } = location;
@@ -139,6 +157,15 @@ impl Step {
             Self::Again => write!(text, "again"),
         };
         text
+    }
+}
+
+impl Call {
+    /// Its lines, behind what says its kind.
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        write!(text, "\n{}\n{}\n{}\n", self.ticket, self.timeout_ms, self.delay_ms)?;
+        text.push_str(&self.body);
+        Ok(())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::rc::Rc;
 
-use super::answer::{Call, Step};
+use super::ahead::Start;
+use super::answer::{Begin, Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
 use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
@@ -25,6 +26,8 @@ pub(super) enum Purpose {
         holder: Option<Rc<str>>,
         /// Whether it may wait for its moment.
         waiting: Waiting,
+        /// Whether it reaches the origin while the store decides.
+        start: Start,
     },
     /// An answer of the decision API.
     Check,
@@ -151,7 +154,8 @@ impl Gateway {
         }
     }
 
-    fn ask(&mut self, pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
+    fn ask(&mut self, mut pending: Pending, now_ms: u64, delay_ms: u64) -> Step {
+        let begun = self.begin(&mut pending.purpose);
         let timeout_ms = self.timeout_ms(&pending.attempt, now_ms, delay_ms);
         let limits = &self.rules.limits;
         let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
@@ -172,7 +176,11 @@ impl Gateway {
         let deadline_ms = pending.attempt.deadline_ms;
         let ticket = self.inflight.add(pending, now_ms, deadline_ms);
         let call = Call { ticket, timeout_ms, delay_ms, body };
-        if takes_slots { Step::Take(call) } else { Step::Ask(call) }
+        match begun {
+            Some((origin, timeout_ms)) => Step::Ahead(Begin { origin, timeout_ms, call }),
+            None if takes_slots => Step::Take(call),
+            None => Step::Ask(call),
+        }
     }
 
     fn decided(

@@ -6,6 +6,7 @@
 
 mod admin;
 pub mod admit;
+pub mod ahead;
 pub mod analytics;
 pub mod answer;
 pub mod asking;
@@ -54,6 +55,7 @@ pub use reload::Isolate;
 pub use settings::Bindings;
 
 use admit::CostSource;
+use ahead::{Ahead, Start};
 use asking::{Pending, Purpose};
 use health::Health;
 use metrics::Metrics;
@@ -108,6 +110,7 @@ pub struct Gateway {
     places: Places,
     breaker: Breaker,
     retries: Budget,
+    ahead: Ahead,
     local: Table,
     refusals: Refusals,
     health: Health,
@@ -149,6 +152,7 @@ impl Gateway {
             places: Places::default(),
             breaker: Breaker::new(policy.store.breaker),
             retries: Budget::new(policy.store.retry),
+            ahead: Ahead::default(),
             local: Table::new(policy.degraded.max_subjects),
             refusals: Refusals::new(policy.store.remember_ms),
             health: Health::default(),
@@ -216,6 +220,7 @@ impl Gateway {
         {
             return Step::Verify(token);
         }
+        let optimistic = taken.all().all(|reading| reading.matched.route.optimistic);
         let Request { method, platform, .. } = *request;
         let asked = Asked { method, host: &host, query: url.query, platform, claims };
         match self.admit_taken(taken, &asked, CostSource::Rules) {
@@ -225,7 +230,10 @@ impl Gateway {
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
                 let waiting = self.waiting(&mut admission.asks, now_ms);
-                let purpose = Purpose::Proxy { route: index, origin, holder, waiting };
+                // A client that names its request fears that it runs twice.
+                let fit = optimistic && admission.repeat.is_none() && ahead::is_fit(request);
+                let start = if fit { Start::Fit } else { Start::Never };
+                let purpose = Purpose::Proxy { route: index, origin, holder, waiting, start };
                 self.decide(admission, charge, purpose, now_ms)
             }
         }
@@ -251,8 +259,9 @@ impl Gateway {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder, waiting } => {
+            Purpose::Proxy { route, origin, holder, waiting, start } => {
                 self.placed(&mut outcome, waiting);
+                self.ahead.end(start, outcome.allowed());
                 self.record(&outcome, Some(route), now_ms);
                 (origin, holder)
             }
@@ -278,8 +287,11 @@ impl Gateway {
         headers: Vec<(&'static str, String)>,
     ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
-        let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { moment_ms, origin, timeout_ms, held, headers })
+        Step::Forward(Forward { moment_ms, origin, timeout_ms: self.origin_timeout_ms(), held, headers })
+    }
+
+    fn origin_timeout_ms(&self) -> u64 {
+        self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0)
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Route {
     pub limits: Vec<usize>,
     /// Where its requests go instead of `gateway.origin`.
     pub origin: Option<Origin>,
+    /// GET and HEAD reach the origin while the store decides.
+    pub optimistic: bool,
 }
 
 /// The routes, found through a tree of path segments: the time a request takes depends on the length of its path
@@ -113,6 +115,7 @@ mod tests {
             host: words.next().map(str::to_owned),
             limits: Vec::new(),
             origin: None,
+            optimistic: false,
         }
     }
 

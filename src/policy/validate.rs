@@ -6,6 +6,7 @@ mod gateway;
 mod jwt;
 mod lease;
 mod limits;
+mod optimistic;
 mod over_limit;
 mod quota;
 mod routes;

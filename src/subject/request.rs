@@ -14,6 +14,10 @@ pub trait Platform {
     fn country(&self) -> Option<String>;
     /// The client's autonomous system number.
     fn asn(&self) -> Option<String>;
+    /// Whether the request comes without a body and asks for no other protocol.
+    fn is_bare(&self) -> bool {
+        ["content-length", "transfer-encoding", "upgrade"].iter().all(|name| self.header(name).is_none())
+    }
 }
 
 /// A request whose URL has been taken apart and whose route is known.

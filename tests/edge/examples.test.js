@@ -9,7 +9,7 @@ import { many, statuses, tiers } from './support/client.js';
 import { left, problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from './support/fields.js';
 import { CALM_BREAKER } from './support/policy.js';
 import { held, holders, open, untilHeld } from './support/slots.js';
-import { useWorld } from './support/world.js';
+import { ADMIN_TOKEN, useWorld } from './support/world.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const world = useWorld();
@@ -248,6 +248,19 @@ describe('plans.toml', () => {
     assert.deepEqual(problem(suspended, 429)['violated-policies'].sort(), ['month', 'requests']);
     assert.equal(suspended.headers['retry-after'], undefined);
     assert.equal(world.store.stats.requests, 0);
+  });
+
+  test('reading is at the origin while the store decides, writing is not', async () => {
+    const edge = await started(policy, { remember: '0s' });
+    for (const method of ['GET', 'HEAD', 'POST', 'DELETE']) {
+      assert.equal((await edge.send('/api/items', { method, ...of('acme', 'pro') })).status, 200, method);
+    }
+    const free = await many(25, () => edge.send('/api/items', of('bolt', 'free')), 1);
+    assert.deepEqual(statuses(free), { 200: 20, 429: 5 }, 'the burst of 20');
+    for (const { text } of free.slice(20)) assert.doesNotMatch(text, /origin/);
+    const authorization = `Bearer ${ADMIN_TOKEN}`;
+    const status = (await edge.send('/.sluicegate/v1/status', { headers: { authorization } })).json();
+    assert.deepEqual(status.optimistic, { begun: 27, discarded: 5, held_back: 0 });
   });
 
   test('a burst is spent, and a better plan keeps what was used', async () => {

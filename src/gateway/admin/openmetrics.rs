@@ -72,6 +72,15 @@ impl Gateway {
         page.one("sluicegate_held_requests", "counter", "", help, self.counters.held);
         let help = "Requests that would have waited, and were refused because as many did as may.";
         page.one("sluicegate_waiting_full", "counter", "", help, self.counters.waiting_full);
+        let help = "Requests of optimistic routes: begun at the origin while the store decided, discarded with its answer \
+                    since they were refused, held back to be decided first.";
+        page.family("sluicegate_optimistic", "counter", "", help);
+        let ahead = &self.ahead;
+        for (what, count) in
+            [("begun", ahead.begun), ("discarded", ahead.discarded), ("held-back", ahead.held_back)]
+        {
+            page.sample("sluicegate_optimistic_total", &[("what", what)], count);
+        }
         let help = "Refusals that this isolate remembers.";
         page.one("sluicegate_remembered_refusals", "gauge", "", help, self.refusals.len());
         let help = "Subjects that this isolate counts by itself.";

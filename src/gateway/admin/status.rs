@@ -39,7 +39,9 @@ impl Gateway {
         let _ = write!(
             text,
             "\"memory\":{{\"refusals\":{},\"subjects\":{},\"max_subjects\":{},\"bytes\":{}}},\
-             \"decisions\":{{\"allowed\":{},\"refused\":{}}},\"delayed\":{{\"waiting\":{},\"held\":{},\"full\":{}}},\
+             \"decisions\":{{\"allowed\":{},\"refused\":{}}},\
+             \"delayed\":{{\"waiting\":{},\"held\":{},\"full\":{}}},\
+             \"optimistic\":{{\"begun\":{},\"discarded\":{},\"held_back\":{}}},\
              \"refusals_not_logged\":{},\"limits\":[",
             self.refusals.len(),
             self.local.len(),
@@ -50,6 +52,9 @@ impl Gateway {
             self.places.held(now_ms),
             self.counters.held,
             self.counters.waiting_full,
+            self.ahead.begun,
+            self.ahead.discarded,
+            self.ahead.held_back,
             self.sampler.not_logged(),
         );
         for (place, (prepared, counts)) in self.metrics.of(&self.rules.limits).enumerate() {

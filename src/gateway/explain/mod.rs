@@ -16,7 +16,7 @@ pub use limit::{Applies, Explained};
 
 use super::admit::CostSource;
 use super::readings::{self, Asked, Paths, Reading};
-use super::{Gateway, Request, Step, bounds, is_free, settle, went_through_us};
+use super::{Gateway, Request, Step, ahead, bounds, is_free, settle, went_through_us};
 use crate::policy::routes::Matched;
 use crate::store::Ask;
 use crate::subject::Claims;
@@ -41,6 +41,8 @@ pub struct Explanation {
     pub read_otherwise: Option<Taken>,
     /// Another method or host with which a route would take it, where none does.
     pub nearest: Option<Nearest>,
+    /// Whether it reaches the origin while the store decides.
+    pub optimistic: bool,
     /// Each limit of its route, in the order written there.
     pub limits: Vec<Explained>,
     /// The answer, if the subjects have used nothing so far. `None` for paths of the gateway's own.
@@ -138,11 +140,15 @@ impl Gateway {
         let (shown, otherwise) =
             shown.map_or((None, None), |found| (Some(route(&found.first)), found.second.as_ref().map(route)));
         let counted = found.filter(|_| course == Course::Limited);
-        let (limits, store_down) = counted.map_or((Vec::new(), None), |found| {
+        let (limits, store_down, optimistic) = counted.map_or((Vec::new(), None, false), |found| {
             let limits = self.limits_of(&found, &asked, now_ms);
+            let fit = found.all().all(|reading| reading.matched.route.optimistic) && ahead::is_fit(request);
             let whole = self.admit_taken(found, &asked, CostSource::Rules);
             let settled = whole.ok().filter(|admission| !admission.blocked.iter().any(|line| line.refuses()));
-            (limits, settled.and_then(|admission| self.store_down(&admission.asks)))
+            let begun = fit && settled.as_ref().is_some_and(|admission| admission.repeat.is_none());
+            let store_down = settled.and_then(|admission| self.store_down(&admission.asks));
+            let begun = begun && store_down.is_some();
+            (limits, store_down, begun)
         });
         let (host, path) = (host.into_owned(), paths.canonical.clone().into_owned());
         let answer =
@@ -156,6 +162,7 @@ impl Gateway {
             route: shown,
             read_otherwise: otherwise,
             nearest,
+            optimistic,
             limits,
             answer,
             store_down,

@@ -22,6 +22,13 @@ impl fmt::Display for Explanation {
         if let Some(other) = &self.read_otherwise {
             line(out, "read otherwise", &taken(other))?;
         }
+        if self.optimistic {
+            line(
+                out,
+                "optimistic",
+                "the origin is asked while the store decides; a refusal throws its answer away",
+            )?;
+        }
         for limit in &self.limits {
             writeln!(out)?;
             one(out, limit)?;

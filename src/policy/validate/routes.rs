@@ -2,13 +2,14 @@
 
 use super::fields::{Field, Table};
 use super::limits::{Drafts, at, unique_names};
+use super::optimistic;
 use crate::policy::error::Wrong;
 use crate::policy::pattern::Pattern;
 use crate::policy::routes::{Route, Router};
 use crate::policy::{Algorithm, Origin, bounds, text};
 
 /// Fields of a route.
-pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin"];
+pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin", "optimistic"];
 
 /// Reads the routes and builds their router; `None` when any of it is wrong.
 pub(super) fn router(top: &Table<'_>, limits: &Drafts) -> Option<Router> {
@@ -60,6 +61,9 @@ fn route(field: &Field<'_>, limits: &Drafts) -> Option<Route> {
     let named = table
         .required("limits", "write limits = [\"…\"], or limits = [] for a route without limits")
         .and_then(|field| limit_indices(&field, pattern, limits));
+    let optimistic = table.get("optimistic").map_or(Some(false), |field| {
+        optimistic::optimistic(&field, methods.as_deref(), named.as_deref(), limits)
+    });
     let (path, pattern) = path?;
     Some(Route {
         name: name?,
@@ -69,6 +73,7 @@ fn route(field: &Field<'_>, limits: &Drafts) -> Option<Route> {
         host: host?,
         limits: named?,
         origin: origin?,
+        optimistic: optimistic?,
     })
 }
 

@@ -56,6 +56,20 @@ describe('status', () => {
     assert.ok(again.uptime_ms >= status.uptime_ms);
   });
 
+  test('counts what was begun ahead of its decision, and what was thrown away', async () => {
+    const edge = await world.gateway(policy([limit('a')], [route('/a', ['a'], { optimistic: true })]));
+    // Three pass, one is refused by the store, two by the isolate.
+    await many(6, () => edge.send('/a'), 1);
+    await edge.send('/a', { method: 'POST', ip: '192.0.2.2' });
+    const { optimistic } = (await call(edge, 'GET', 'status')).json();
+    assert.deepEqual(optimistic, { begun: 4, discarded: 1, held_back: 0 });
+    const { samples } = parse((await call(edge, 'GET', 'metrics')).text).get('sluicegate_optimistic') ?? {
+      samples: [],
+    };
+    const counts = samples.map(({ labels, value }) => [labels.what, value]);
+    assert.deepEqual(Object.fromEntries(counts), { begun: 4, discarded: 1, 'held-back': 0 });
+  });
+
   test('two isolates tell themselves apart', async () => {
     const edges = await Promise.all([world.gateway(text), world.gateway(text)]);
     const [one, other] = await Promise.all(edges.map(async (edge) => (await call(edge, 'GET', 'status')).json()));

@@ -196,6 +196,43 @@ describe('those under way', () => {
     assert.ok(Date.now() - began >= 1990, 'no earlier');
   });
 
+  test('that were begun at the origin ahead of their decision are there once', async () => {
+    const optimistic = policy([limit('a')], [route('/a', ['a'], { optimistic: true })]);
+    const edge = await gateway({ UPSTASH_REDIS_REST_URL: store.url }, optimistic);
+    store.holding = true;
+    const replies = many(20, () => edge.send('/a'));
+    await until(() => store.held.length === 20 && world.origin.seen.length === 20, 'both to be asked');
+    store.holding = false;
+    problem(await provoke(edge, 'panic'), 500);
+    store.release();
+    assert.deepEqual(statuses(await replies), { 200: 20 });
+    assert.deepEqual([store.calls, world.origin.seen.length], [40, 20]);
+  });
+
+  test('that were begun so, and fail after all, leave the origin', async () => {
+    const optimistic = policy([limit('a')], [route('/a', ['a'], { optimistic: true })]);
+    const edge = await gateway({ UPSTASH_REDIS_REST_URL: store.url }, optimistic);
+    /** @type {import('node:http').ServerResponse[]} */
+    const waiting = [];
+    world.origin.handlers.set('/a', (response) => waiting.push(response));
+    store.holding = true;
+    const struck = edge.send('/a');
+    await until(() => store.held.length === 1 && waiting.length === 1, 'both to be asked');
+    assert.equal((await edge.send('/free', { headers: { 'x-provoke': 'later' } })).status, 200);
+    store.release();
+    problem(await struck, 500);
+    await until(() => waiting[0].destroyed, 'the origin to be left');
+    const interrupted = edge.send('/a');
+    for (let round = 0; round < 2; round += 1) {
+      await until(() => store.held.length === 1, 'a call to the store');
+      problem(await provoke(edge, 'panic'), 500);
+      store.release();
+    }
+    problem(await interrupted, 503);
+    await until(() => waiting[1].destroyed, 'the origin to be left');
+    assert.equal(waiting.length, 2);
+  });
+
   test('at the origin notice nothing', async () => {
     const edge = await gateway();
     /** @type {(() => void)[]} */
