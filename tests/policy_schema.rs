@@ -161,7 +161,7 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 33] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -189,6 +189,8 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
     ("limit", "on_store_error", "[defaults] or an error"),
     ("limit", "exempt", "that of [defaults]"),
     ("limit", "idempotency", "no attribute"),
+    ("limit", "over_limit", "a refusal"),
+    ("over_limit", "dead_letter", "by the name of the queue"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),
@@ -223,7 +225,8 @@ fn defaults_are_the_parsers() {
         said.collect::<serde_json::Map<_, _>>()
     };
     let mut limit = json!({"name": "a", "algorithm": "fixed-window", "limit": 9, "window": "1s", "key": ["ip"],
-        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}, "idempotency": "jwt:jti"});
+        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}, "idempotency": "jwt:jti",
+        "over_limit": {"queue": "WORK"}});
     let jwt = json!({"algorithms": ["HS256"], "secret": "S"});
     let mut plain =
         json!({"version": 1, "gateway": {"origin": "binding:API"}, "jwt": jwt, "limits": [limit]});
@@ -241,6 +244,9 @@ fn defaults_are_the_parsers() {
         }
     }
     limit["cost"]["default"] = defaults("cost")["default"].clone();
+    for (name, value) in defaults("over_limit") {
+        limit["over_limit"][name] = value;
+    }
     for (name, value) in defaults("limit").into_iter().filter(|(name, _)| name != "cost") {
         limit[name] = value;
     }

@@ -6,6 +6,7 @@ use super::answer::{Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
+use super::task_calls::TaskCall;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::Verdict;
 use crate::policy::OnStoreError;
@@ -22,18 +23,22 @@ pub(super) enum Purpose {
         origin: Option<String>,
         /// The id under which it takes slots, where a concurrency limit applies.
         holder: Option<Rc<str>>,
+        /// Whether it comes from a queue.
+        task: bool,
     },
     /// An answer of the decision API.
     Check,
     /// A call of the admin API.
     Admin(Box<admin::Call>),
+    /// What the store knows of a task.
+    Task(TaskCall),
 }
 
 impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) => None,
+            Self::Check | Self::Admin(_) | Self::Task(_) => None,
         }
     }
 }
@@ -96,6 +101,7 @@ impl Gateway {
         // A repeat under an idempotency key may have been charged already; only the store knows.
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
+            && !self.says_too_little(&refused, &asks)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
@@ -131,15 +137,19 @@ impl Gateway {
         let asked_ms = attempt.asked_ms;
         // A slot is taken once under its id, however often it is asked for.
         let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
-        let counts_once = charge.is_some() || slots_only;
+        let counts_once = charge.is_some() || slots_only || matches!(purpose, Purpose::Task(_));
         let read = |status, body: &str| match &purpose {
             Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+            Purpose::Task(call) => call.read(status, body),
             _ => reply::read(status, body, &asks),
         };
         match self.hear(attempt, reply, read, counts_once, now_ms, random) {
             Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
             Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
-            Heard::Said(Said::Value(value)) => self.told(purpose, &value, now_ms),
+            Heard::Said(Said::Value(value)) => match purpose {
+                Purpose::Task(call) => call.told(value),
+                _ => self.told(purpose, &value, now_ms),
+            },
             Heard::Again(attempt, delay_ms) => {
                 self.ask(Pending { asks, charge, purpose, attempt }, now_ms, delay_ms)
             }
@@ -162,6 +172,7 @@ impl Gateway {
         };
         let body = match &pending.purpose {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            Purpose::Task(call) => call.body(),
             _ => call::check_body(&script::CHECK, check, stems),
         };
         let takes_slots = pending.purpose.holder().is_some();

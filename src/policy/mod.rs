@@ -214,6 +214,32 @@ pub struct Limit {
     pub exempt: Exempt,
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
+    /// What a request gets that it would refuse, instead of the refusal.
+    pub over_limit: Option<OverLimit>,
+}
+
+/// `limits.over_limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OverLimit {
+    /// It is put on a queue, and delivered when the limit lets it through.
+    Queue(Queue),
+}
+
+/// `limits.over_limit` with `queue`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// Name of the binding of the queue.
+    pub queue: String,
+    /// Name of the binding of the queue that takes what cannot be delivered.
+    pub dead_letter: String,
+    /// Longest body that is queued, in bytes.
+    pub max_body: u64,
+    /// How often the origin is tried.
+    pub attempts: u64,
+    /// Longest wait before the second attempt in milliseconds; doubles with each that follows.
+    pub backoff_ms: u64,
+    /// How long the store keeps an answer, in milliseconds.
+    pub keep_ms: u64,
 }
 
 /// How a limit counts.

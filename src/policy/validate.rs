@@ -6,6 +6,7 @@ mod gateway;
 mod jwt;
 mod lease;
 mod limits;
+mod over_limit;
 mod quota;
 mod routes;
 mod store;
@@ -21,7 +22,7 @@ const TOP: &[&str] = &["version", "gateway", "store", "degraded", "jwt", "defaul
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 12] = [
+pub const KNOWN: [(&str, &[&str]); 13] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
     ("store", store::STORE),
@@ -32,6 +33,7 @@ pub const KNOWN: [(&str, &[&str]); 12] = [
     ("defaults", DEFAULTS),
     ("limit", limits::LIMIT),
     ("cost", limits::COST),
+    ("over_limit", over_limit::OVER_LIMIT),
     ("plan", quota::PLAN),
     ("route", routes::ROUTE),
 ];

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -25,6 +25,7 @@ pub(super) const LIMIT: &[&str] = &[
     "exempt",
     "idempotency",
     "lease",
+    "over_limit",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -139,6 +140,7 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
+    let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let quotas = quotas.filter(|_| sound)?;
     Some(Limit {
         name: name?,
@@ -154,6 +156,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
+        over_limit: over_limit?,
     })
 }
 

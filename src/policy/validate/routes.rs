@@ -5,7 +5,7 @@ use super::limits::{Drafts, at, unique_names};
 use crate::policy::error::Wrong;
 use crate::policy::pattern::Pattern;
 use crate::policy::routes::{Route, Router};
-use crate::policy::{Algorithm, Origin, bounds, text};
+use crate::policy::{Algorithm, Origin, OverLimit, Queue, bounds, text};
 
 /// Fields of a route.
 pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin"];
@@ -107,7 +107,8 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
         }
         before.push(*index);
     }
-    slots_are_not_repeated(&items, &indices, limits).then_some(indices)
+    (slots_are_not_repeated(&items, &indices, limits) && one_queue(&items, &indices, limits))
+        .then_some(indices)
 }
 
 /// A repeat under an idempotency key gets the first decision, and so would run without a slot of its own.
@@ -128,6 +129,28 @@ fn slots_are_not_repeated(items: &[Field<'_>], indices: &[usize], limits: &Draft
             "name them on two routes, or remove idempotency (store.exactly_once still makes retries safe)",
         );
         return false;
+    }
+    true
+}
+
+/// A request waits in one queue, whichever of its limits it is over.
+fn one_queue(items: &[Field<'_>], indices: &[usize], limits: &Drafts) -> bool {
+    let mut first: Option<(&str, &str)> = None;
+    for (item, index) in items.iter().zip(indices) {
+        let Some(limit) = limits.all.get(*index).and_then(|draft| draft.limit.as_ref()) else { continue };
+        let Some(OverLimit::Queue(Queue { queue, .. })) = &limit.over_limit else { continue };
+        match first {
+            Some((name, other)) if other != queue => {
+                let also = &limit.name;
+                item.wrong(
+                    format!("what is over {name} waits in {other}, and what is over {also} in {queue}"),
+                    "let the limits of one route name one queue",
+                );
+                return false;
+            }
+            Some(_) => {}
+            None => first = Some((&limit.name, queue)),
+        }
     }
     true
 }
