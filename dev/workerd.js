@@ -92,9 +92,12 @@ export async function startWorkerd({
   process.on('exit', kill);
   const heard = listening(child, lines);
   const port = await heard('http');
+  /** @type {Promise<number> | undefined} */
+  let dispatcher;
   const deliver = async (/** @type {string} */ queue, /** @type {unknown[]} */ messages) => {
     const body = JSON.stringify({ queue, messages });
-    const response = await fetch(`http://127.0.0.1:${await heard('queues')}`, { method: 'POST', body });
+    dispatcher ??= heard('queues');
+    const response = await fetch(`http://127.0.0.1:${await dispatcher}`, { method: 'POST', body });
     if (!response.ok) throw new Error(`the dispatcher said ${response.status}`);
     return response.json();
   };

@@ -53,13 +53,21 @@ const lanes = new Map();
  */
 export async function consume(batch, env, gate) {
   const until = Date.now() + PATIENCE_MS;
-  const under = [];
-  for (const message of batch.messages) {
+  /** @type {Map<unknown, Promise<void>>} By the task's id: one that came twice is delivered twice only if it has to be. */
+  const under = new Map();
+  for (const message of /** @type {readonly Message<Task>[]} */ (batch.messages)) {
     const { promise, resolve } = Promise.withResolvers();
-    under.push(handle(/** @type {Message<Task>} */ (message), env, gate, until, resolve).finally(() => resolve(0)));
+    const id = message.body?.id;
+    const earlier = under.get(id);
+    if (earlier) resolve(0);
+    const handled = Promise.resolve(earlier).then(() => handle(message, env, gate, until, resolve));
+    under.set(
+      id,
+      handled.finally(() => resolve(0)),
+    );
     await promise;
   }
-  await Promise.all(under);
+  await Promise.all(under.values());
 }
 
 /**
