@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { describe, test } from 'node:test';
 import { FAULTS } from '../../../dev/store/faults.js';
+import { holds } from '../admin/openapi.js';
 import { many, statuses } from '../support/client.js';
 import { problem, rateLimit } from '../support/fields.js';
 import { inSeconds, token } from '../support/issuer.js';
@@ -58,10 +59,19 @@ async function accepted(edge, ...sent) {
   return String(reply.json().id);
 }
 /** @param {Edge} edge @param {string} id */
-const task = async (edge, id) => (await edge.send(`/.sluicegate/v1/tasks/${id}`)).json();
+async function task(edge, id) {
+  const path = `/.sluicegate/v1/tasks/${id}`;
+  const reply = await edge.send(path);
+  holds('GET', path, reply);
+  return reply.json();
+}
 const admin = { headers: { authorization: `Bearer ${ADMIN_TOKEN}` } };
 /** @param {Edge} edge */
-const numbers = async (edge) => (await edge.send('/.sluicegate/v1/status', admin)).json().tasks;
+async function numbers(edge) {
+  const reply = await edge.send('/.sluicegate/v1/status', admin);
+  holds('GET', '/.sluicegate/v1/status', reply);
+  return reply.json().tasks;
+}
 /** A body whose length is not said. @param {Edge} edge @param {string[]} pieces @returns {Promise<{ status: number }>} */
 const inPieces = (edge, pieces) =>
   new Promise((resolve, reject) => {
