@@ -12,6 +12,7 @@ import { count } from './queue-numbers.js';
  * @property {string} dead_letter name of the binding
  * @property {string} limit
  * @property {number} max_body in bytes
+ * @property {number} max_depth
  * @property {number} attempts
  * @property {number} backoff_ms
  * @property {number} keep_ms
@@ -51,6 +52,12 @@ const OF_THE_BODY = ['content-length', 'transfer-encoding', 'expect'];
 /** Fields that differ from one sending of a request to the next, and say nothing of whose it is. */
 const OF_THE_SENDING = /^(?:cf-.*|date|traceparent|tracestate|x-forwarded-.*|x-real-ip|x-request-id)$/;
 
+/** How long what a queue said of its depth is believed, in ms. */
+const BELIEVED_MS = 1_000;
+
+/** What queues said of themselves, by their bindings. @type {Map<string, { depth: number, at: number }>} */
+const depths = new Map();
+
 /** Bindings whose last message was not taken. @type {Set<string>} */
 const failing = new Set();
 
@@ -66,6 +73,7 @@ const failing = new Set();
 export async function accept(options, refusal, request, payload, env, tell) {
   /** @type {Options} */
   const limit = JSON.parse(options);
+  if (isFull(limit.queue, limit.max_depth)) return refusal;
   const body = await boundedBody(request, limit.max_body);
   if (body === undefined) return refusal;
   const task = await taskOf(limit, request, body, payload, env);
@@ -93,7 +101,8 @@ export async function put(env, binding, task, delaySeconds) {
   const queue = /** @type {Queue<Task> | undefined} */ (env[binding]);
   try {
     if (!queue) throw new TypeError('not bound');
-    await queue.send(task, { contentType: 'json', ...(delaySeconds !== undefined && { delaySeconds }) });
+    const sent = await queue.send(task, { contentType: 'json', ...(delaySeconds !== undefined && { delaySeconds }) });
+    depths.set(binding, { depth: sent?.metadata?.metrics?.backlogCount ?? 0, at: Date.now() });
   } catch (error) {
     // Of what the platform says no more than its kind: a message may quote what was sent.
     if (!failing.has(binding)) log({ event: 'queue-failing', binding, said: /** @type {Error} */ (error)?.name });
@@ -102,6 +111,18 @@ export async function put(env, binding, task, delaySeconds) {
   }
   if (failing.delete(binding)) log({ event: 'queue-recovered', binding });
   return true;
+}
+
+/**
+ * Whether a queue was full when it was last heard of. What is older than a moment is not believed, so that one that is
+ * empty again is heard of.
+ *
+ * @param {string} binding
+ * @param {number} most
+ */
+function isFull(binding, most) {
+  const known = depths.get(binding);
+  return known !== undefined && known.depth >= most && Date.now() - known.at < BELIEVED_MS;
 }
 
 /**

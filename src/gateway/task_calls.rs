@@ -36,14 +36,17 @@ pub struct Write {
 }
 
 impl TaskCall {
-    /// The command array, as JSON.
+    /// The command array, as JSON: prefixes and ids hold only characters that it takes as they are.
     pub fn body(&self) -> String {
-        let mut command = vec![if self.write.is_some() { "SET" } else { "GET" }.to_owned(), self.key.clone()];
-        if let Some(Write { text, ttl_ms, first }) = &self.write {
-            command.extend([text.clone(), "PX".to_owned(), ttl_ms.to_string()]);
-            command.extend(first.then(|| "NX".to_owned()));
+        let key = &self.key;
+        match &self.write {
+            None => format!("[\"GET\",\"{key}\"]"),
+            Some(Write { text, ttl_ms, first }) => {
+                let text = serde_json::to_string(text).unwrap_or_default();
+                let nx = if *first { ",\"NX\"" } else { "" };
+                format!("[\"SET\",\"{key}\",{text},\"PX\",\"{ttl_ms}\"{nx}]")
+            }
         }
-        Value::from(command).to_string()
     }
 
     /// Reads a reply.

@@ -20,7 +20,7 @@ const LONGEST_DELAY_S: u32 = 43_200;
 
 /// The queue of a limit.
 pub(super) fn queue(prepared: &Prepared) -> Option<&Queue> {
-    prepared.limit.over_limit.as_ref().map(|OverLimit::Queue(queue)| queue)
+    prepared.limit.over_limit.as_deref().map(|OverLimit::Queue(queue)| queue)
 }
 
 /// Says of each limit whether requests wait for it: where its queue and that of its dead letters are bound. The log's
@@ -118,7 +118,8 @@ impl Gateway {
     fn place_in_queue(&self, outcome: &Outcome) -> Option<String> {
         let waiting = |line: &Line| self.rules.limits.get(line.limit).filter(|prepared| prepared.waits);
         let prepared = waiting(outcome.tightest()?)?;
-        let Queue { queue, dead_letter, max_body, attempts, backoff_ms, keep_ms } = self::queue(prepared)?;
+        let Queue { queue, dead_letter, max_body, max_depth, attempts, backoff_ms, keep_ms } =
+            self::queue(prepared)?;
         let same =
             |line: &Line| waiting(line).and_then(self::queue).is_some_and(|other| other.queue == *queue);
         if outcome.refused != Some(Reason::QuotaExceeded) || !outcome.violated().all(same) {
@@ -127,7 +128,7 @@ impl Gateway {
         let limit = &prepared.limit.name;
         Some(format!(
             "{{\"queue\":\"{queue}\",\"dead_letter\":\"{dead_letter}\",\"limit\":\"{limit}\",\"max_body\":{max_body},\
-             \"attempts\":{attempts},\"backoff_ms\":{backoff_ms},\"keep_ms\":{keep_ms}}}"
+             \"max_depth\":{max_depth},\"attempts\":{attempts},\"backoff_ms\":{backoff_ms},\"keep_ms\":{keep_ms}}}"
         ))
     }
 
@@ -232,7 +233,7 @@ mod tests {
         let Step::Queue(options, refusal) = &step else { panic!("{step:?}") };
         assert_eq!(
             options,
-            r#"{"queue":"WORK","dead_letter":"WORK_DEAD","limit":"a","max_body":65536,"attempts":5,"backoff_ms":10000,"keep_ms":86400000}"#
+            r#"{"queue":"WORK","dead_letter":"WORK_DEAD","limit":"a","max_body":65536,"max_depth":10000,"attempts":5,"backoff_ms":10000,"keep_ms":86400000}"#
         );
         assert_eq!(refusal.status, 429);
         let text = step.to_text();

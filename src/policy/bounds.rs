@@ -47,6 +47,8 @@ pub const LEEWAY_MS: (u64, u64) = (0, 300_000);
 /// `over_limit.max_body` in bytes. A queue takes messages of 128,000 bytes, in which a body stands as base64 beside the
 /// URL and the headers.
 pub const QUEUED_BODY: (u64, u64) = (0, 81_920);
+/// `over_limit.max_depth`.
+pub const QUEUE_DEPTH: (u64, u64) = (1, 10_000_000);
 /// `over_limit.attempts`.
 pub const ATTEMPTS: (u64, u64) = (1, 100);
 /// `over_limit.backoff` in milliseconds; a queue counts delays in whole seconds.

@@ -215,7 +215,7 @@ pub struct Limit {
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
     /// What a request gets that it would refuse, instead of the refusal.
-    pub over_limit: Option<OverLimit>,
+    pub over_limit: Option<Box<OverLimit>>,
 }
 
 /// `limits.over_limit`.
@@ -234,6 +234,8 @@ pub struct Queue {
     pub dead_letter: String,
     /// Longest body that is queued, in bytes.
     pub max_body: u64,
+    /// Most messages in the queue before the limit refuses.
+    pub max_depth: u64,
     /// How often the origin is tried.
     pub attempts: u64,
     /// Longest wait before the second attempt in milliseconds; doubles with each that follows.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::super::admit::{self, Admission, CostSource};
 use super::super::prepared::{Allowance, Prepared};
-use super::super::{Gateway, settle};
+use super::super::{Gateway, settle, tasks};
 use super::words;
 use crate::limit::{self, Check, Quota, Wait};
 use crate::policy::{Algorithm, ExemptValue, KeyPart, Limit, OnStoreError, duration};
@@ -46,8 +46,21 @@ pub struct Explained {
     pub exempt: Exemptions,
     /// The attribute that names a logical request, with what the request holds.
     pub idempotency: Option<Part>,
+    /// Where a request waits that the limit would refuse.
+    pub over_limit: Option<Waits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
+}
+
+/// Where requests wait.
+#[derive(Debug, Serialize)]
+pub struct Waits {
+    /// Binding of the queue.
+    pub queue: String,
+    /// Binding of the queue of dead letters.
+    pub dead_letter: String,
+    /// How often the origin is tried.
+    pub attempts: u64,
 }
 
 /// Whether a limit counts a request.
@@ -199,6 +212,11 @@ pub(super) fn explain(
             .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
         exempt,
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
+        over_limit: tasks::queue(prepared).map(|waits| Waits {
+            queue: waits.queue.clone(),
+            dead_letter: waits.dead_letter.clone(),
+            attempts: waits.attempts,
+        }),
         problem,
     })
 }

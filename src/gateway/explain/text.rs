@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limit::{Applies, Explained, Numbers, Part};
+use super::limit::{Applies, Explained, Numbers, Part, Waits};
 use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
@@ -121,6 +121,10 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
     }
     if let Some(part) = &limit.idempotency {
         line(out, "idempotency", &format!("{}; a repeat is charged once", part_text(part)))?;
+    }
+    if let Some(Waits { queue, dead_letter, attempts }) = &limit.over_limit {
+        let text = format!("202: waits in {queue}; after {attempts} attempts in vain in {dead_letter}");
+        line(out, "over limit", &text)?;
     }
     if let Some(first) = &limit.from_idle {
         let word = if first.passes { "passes" } else { "refused" };

@@ -156,7 +156,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
-        over_limit: over_limit?,
+        over_limit,
     })
 }
 

@@ -138,7 +138,7 @@ fn one_queue(items: &[Field<'_>], indices: &[usize], limits: &Drafts) -> bool {
     let mut first: Option<(&str, &str)> = None;
     for (item, index) in items.iter().zip(indices) {
         let Some(limit) = limits.all.get(*index).and_then(|draft| draft.limit.as_ref()) else { continue };
-        let Some(OverLimit::Queue(Queue { queue, .. })) = &limit.over_limit else { continue };
+        let Some(OverLimit::Queue(Queue { queue, .. })) = limit.over_limit.as_deref() else { continue };
         match first {
             Some((name, other)) if other != queue => {
                 let also = &limit.name;

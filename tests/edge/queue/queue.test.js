@@ -194,6 +194,28 @@ describe('what is refused as ever', () => {
     assert.equal(queues.work.depth, 2);
   });
 
+  test('what comes while the queue is full', async () => {
+    const edge = await gateway({ ...DAILY, over_limit: { queue: 'WORK', max_depth: 3 } });
+    await spend(edge);
+    const replies = await many(20, (index) => edge.send('/hooks', hook(index)), 1);
+    const { 202: taken = 0, 429: refused = 0 } = statuses(replies);
+    // Each second one more may ask.
+    assert.ok(taken >= 3 && refused >= 1, `${taken} taken, ${refused} refused`);
+    assert.deepEqual(
+      replies
+        .slice(0, 4)
+        .map(({ status }) => status)
+        .slice(0, 3),
+      [202, 202, 202],
+    );
+    assert.equal(queues.work.depth, taken);
+    await delivered(edge);
+    await until(
+      async () => (await edge.send('/hooks', hook('later'))).status === 202,
+      'the queue to be heard of again',
+    );
+  });
+
   test('headers that do not fit into a message', async () => {
     const edge = await gateway(DAILY);
     await spend(edge);
