@@ -165,8 +165,9 @@ async function tried(message, env, gate, until, decided) {
     if (next !== 0) task.tried += 1;
     if (next > 0) {
       count('retried');
-      await putBack(Math.round(next / 1000));
+      // First told, then put back: it may be over before this is.
       await tell('queued');
+      await putBack(Math.round(next / 1000));
     } else if (next === 0) {
       count('delivered');
       await tell('done', keep_ms, { done_at_ms: Date.now(), answer });
