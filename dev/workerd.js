@@ -22,6 +22,8 @@ export const COMPATIBILITY_FLAGS = ['enable_request_signal'];
  * @property {string} [compatibilityDate]
  * @property {Record<string, string>} [services] service bindings: name to `host:port` of a server here
  * @property {Record<string, string>} [namespaces] KV namespaces: name to `host:port` of a server here that plays them
+ * @property {Record<string, string>} [queues] queues: name of the binding to `host:port` of a server here that plays it,
+ *   and delivers by `Gateway.deliver`
  * @property {Record<string, string>} [wrapped] bindings that JavaScript stands in for: name to the text of a module
  *   whose default export makes the binding
  * @property {boolean} [tls] whether `https:` goes anywhere; the usual authorities are trusted
@@ -33,8 +35,21 @@ export const COMPATIBILITY_FLAGS = ['enable_request_signal'];
  * @property {number} port
  * @property {number} pid
  * @property {() => string[]} log lines that the Worker logged so far
+ * @property {(queue: string, messages: unknown[]) => Promise<any>} deliver hands the Worker a batch of a queue's messages,
+ *   and answers what became of them
  * @property {() => Promise<void>} stop
  */
+
+/** Hands the Worker what a queue would: the consumer's side of the platform. */
+const DISPATCHER = `export default {
+  async fetch(request, env) {
+    const { queue, messages } = await request.json();
+    const dated = messages.map(({ timestamp, ...message }) => ({ ...message, timestamp: new Date(timestamp) }));
+    const { outcome, ackAll, retryBatch, explicitAcks, retryMessages } = await env.GATEWAY.queue(queue, dated);
+    return Response.json({ outcome, ackAll, retryBatch, explicitAcks, retryMessages });
+  },
+};
+`;
 
 /**
  * Starts workerd on a free port and waits until it listens.
@@ -48,6 +63,7 @@ export async function startWorkerd({
   compatibilityDate = COMPATIBILITY_DATE,
   services = {},
   namespaces = {},
+  queues = {},
   wrapped = {},
   tls = false,
 } = {}) {
@@ -55,7 +71,8 @@ export async function startWorkerd({
   const config = join(dir, 'config.capnp');
   for (const [name, path] of Object.entries(modules)) copyFileSync(path, join(dir, name));
   for (const [name, text] of Object.entries(wrapped)) writeFileSync(join(dir, `${name}.wrapped`), text);
-  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped, tls }));
+  writeFileSync(join(dir, 'dispatcher.js'), DISPATCHER);
+  writeFileSync(config, capnp({ vars, modules, compatibilityDate, services, namespaces, queues, wrapped, tls }));
   const child = spawn(WORKERD, ['serve', config, '--control-fd=3', '--experimental'], {
     stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   });
@@ -73,8 +90,18 @@ export async function startWorkerd({
   };
   const kill = () => child.kill('SIGKILL');
   process.on('exit', kill);
-  const port = await listening(child, lines);
-  return { url: `http://127.0.0.1:${port}`, port, pid: child.pid ?? 0, log: () => [...lines], stop };
+  const heard = listening(child, lines);
+  const port = await heard('http');
+  /** @type {Promise<number> | undefined} */
+  let dispatcher;
+  const deliver = async (/** @type {string} */ queue, /** @type {unknown[]} */ messages) => {
+    const body = JSON.stringify({ queue, messages });
+    dispatcher ??= heard('queues');
+    const response = await fetch(`http://127.0.0.1:${await dispatcher}`, { method: 'POST', body });
+    if (!response.ok) throw new Error(`the dispatcher said ${response.status}`);
+    return response.json();
+  };
+  return { url: `http://127.0.0.1:${port}`, port, pid: child.pid ?? 0, log: () => [...lines], deliver, stop };
 }
 
 /** The built Worker's modules. */
@@ -98,27 +125,33 @@ function collectLines(stream, lines) {
 /**
  * @param {import('node:child_process').ChildProcess} child
  * @param {string[]} lines
- * @returns {Promise<number>} the port, which workerd reports on its control pipe
+ * @returns {(socket: string) => Promise<number>} waits for a socket's port, which workerd reports on its control pipe
  */
 function listening(child, lines) {
-  return new Promise((resolve, reject) => {
-    let text = '';
-    const control = /** @type {import('node:stream').Readable} */ (child.stdio[3]);
-    control.setEncoding('utf8').on('data', (chunk) => {
-      text += chunk;
-      const port = /"event":"listen"[^\n]*"port":(\d+)/.exec(text)?.[1];
-      if (port) resolve(Number(port));
-    });
-    child.once('error', reject);
-    child.once('exit', (code) => reject(new Error(`workerd ended with ${code}: ${lines.join('\n')}`)));
+  let text = '';
+  const control = /** @type {import('node:stream').Readable} */ (child.stdio[3]);
+  control.setEncoding('utf8').on('data', (chunk) => {
+    text += chunk;
   });
+  return (socket) =>
+    new Promise((resolve, reject) => {
+      const look = () => {
+        const said = text.split('\n').find((line) => line.includes('"listen"') && line.includes(`"${socket}"`));
+        const port = said && /"port":(\d+)/.exec(said)?.[1];
+        if (port) resolve(Number(port));
+      };
+      control.on('data', look);
+      look();
+      child.once('error', reject);
+      child.once('exit', (code) => reject(new Error(`workerd ended with ${code}: ${lines.join('\n')}`)));
+    });
 }
 
 /**
  * @param {Required<Options>} options
  * @returns {string}
  */
-function capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped, tls }) {
+function capnp({ vars, modules, compatibilityDate, services, namespaces, queues, wrapped, tls }) {
   const quoted = (/** @type {string} */ text) => JSON.stringify(text);
   const moduleList = Object.keys(modules).map((name) => {
     const kind = name.endsWith('.wasm') ? 'wasm' : 'esModule';
@@ -129,8 +162,8 @@ function capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped
       ? `(name = ${quoted(name)}, text = ${quoted(value)})`
       : `(name = ${quoted(name)}, json = ${quoted(JSON.stringify(value))})`,
   );
-  const external = Object.entries({ ...services, ...namespaces }).map(([name, address]) => {
-    const kind = name in namespaces ? 'kvNamespace' : 'service';
+  const external = Object.entries({ ...services, ...namespaces, ...queues }).map(([name, address]) => {
+    const kind = name in namespaces ? 'kvNamespace' : name in queues ? 'queue' : 'service';
     bindings.push(`(name = ${quoted(name)}, ${kind} = ${quoted(name)})`);
     return `(name = ${quoted(name)}, external = (address = ${quoted(address)}, http = ()))`;
   });
@@ -139,15 +172,26 @@ function capnp({ vars, modules, compatibilityDate, services, namespaces, wrapped
     const module = `(name = ${quoted(`wrapped:${name}`)}, internal = true, esModule = embed ${quoted(`${name}.wrapped`)})`;
     return `(modules = [${module}])`;
   });
+  const consumes = Object.keys(queues).length > 0;
+  const dispatcher = `(name = "queues", worker = (
+      modules = [(name = "dispatcher.js", esModule = embed "dispatcher.js")],
+      compatibilityDate = ${quoted(compatibilityDate)},
+      compatibilityFlags = ["experimental", "service_binding_extra_handlers"],
+      bindings = [(name = "GATEWAY", service = "main")],
+    )),`;
   const trust = tls ? ', tlsOptions = (trustBrowserCas = true)' : '';
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
   services = [
     (name = "main", worker = .gateway),
     (name = "internet", network = (allow = ["local", "private", "public"]${trust})),
+    ${consumes ? dispatcher : ''}
     ${external.join(',\n    ')}
   ],
-  sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")],
+  sockets = [
+    (name = "http", address = "127.0.0.1:0", http = (), service = "main"),
+    ${consumes ? '(name = "queues", address = "127.0.0.1:0", http = (), service = "queues"),' : ''}
+  ],
   extensions = [${extensions.join(', ')}],
 );
 const gateway :Workerd.Worker = (

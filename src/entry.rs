@@ -5,6 +5,8 @@ use std::cell::RefCell;
 
 use wasm_bindgen::prelude::*;
 
+use crate::gateway::task_calls::Write;
+use crate::gateway::tasks::{Attempted, Next};
 use crate::gateway::{Gateway, Isolate, Reply, Request, Step, problem};
 use crate::subject::Platform;
 
@@ -142,6 +144,31 @@ pub fn slot_again(note: &str, now_ms: f64, random: f64) -> String {
     step(|gateway| gateway.slot_again(note, now_ms as u64, random), "")
 }
 
+/// What becomes of a task after an attempt, see `gateway::tasks`: 0 it is done, -1 it is dead, else the milliseconds
+/// after which it is tried again.
+#[wasm_bindgen]
+pub fn task_attempted(
+    status: u16,
+    tried: u32,
+    attempts: u32,
+    backoff_ms: f64,
+    retry_after_s: u32,
+    random: f64,
+) -> f64 {
+    match (Attempted { status, tried, attempts, backoff_ms, retry_after_s }).next(random) {
+        Next::Done => 0.0,
+        Next::Again(ms) => ms.max(1) as f64,
+        Next::Dead => -1.0,
+    }
+}
+
+/// Asks what the store knows of a task, or tells it.
+#[wasm_bindgen]
+pub fn task(id: &str, text: Option<String>, first: bool, ttl_ms: f64, now_ms: f64) -> String {
+    let write = text.map(|text| Write { text, ttl_ms: ttl_ms as u64, first });
+    step(|gateway| gateway.about_task(id, write, now_ms as u64), "")
+}
+
 /// Brings the store's reply to a call about a slot; as [`conclude`].
 #[wasm_bindgen]
 pub fn conclude_slot(
@@ -162,18 +189,21 @@ pub fn token_rules() -> Option<String> {
     ISOLATE.with_borrow(|isolate| isolate.as_ref()?.token_rules())
 }
 
-/// Takes a request in again whose token was verified; no payload where it is not to be believed.
+/// Takes a request in again whose token was verified; no payload where it is not to be believed. `task` is one that has
+/// waited in a queue, and comes here first.
 #[wasm_bindgen]
 pub fn receive_verified(
     request: &JsValue,
     method: &str,
     url: &str,
     payload: Option<String>,
+    task: bool,
     now_ms: f64,
     random: f64,
 ) -> String {
     let request = Request { method, url, platform: &Incoming(request) };
-    step(|gateway| gateway.receive_verified(&request, payload.as_deref(), now_ms as u64, random), url)
+    let receive = if task { Gateway::receive_task } else { Gateway::receive_verified };
+    step(|gateway| receive(gateway, &request, payload.as_deref(), now_ms as u64, random), url)
 }
 
 /// Brings the body of a call to the decision API again, the token that it describes verified.

@@ -161,7 +161,7 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 32] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 35] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -190,6 +190,9 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 32] = [
     ("limit", "exempt", "that of [defaults]"),
     ("limit", "idempotency", "no attribute"),
     ("limit", "over_limit", "it is refused"),
+    ("over_limit", "delay", "one of delay and queue is written"),
+    ("over_limit", "queue", "one of delay and queue is written"),
+    ("over_limit", "dead_letter", "by the name of the queue"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),
@@ -224,7 +227,8 @@ fn defaults_are_the_parsers() {
         said.collect::<serde_json::Map<_, _>>()
     };
     let mut limit = json!({"name": "a", "algorithm": "fixed-window", "limit": 9, "window": "1s", "key": ["ip"],
-        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}, "idempotency": "jwt:jti"});
+        "on_store_error": "open", "cost": {"header": "x-cost", "max": 5}, "idempotency": "jwt:jti",
+        "over_limit": {"queue": "WORK"}});
     let jwt = json!({"algorithms": ["HS256"], "secret": "S"});
     let mut plain =
         json!({"version": 1, "gateway": {"origin": "binding:API"}, "jwt": jwt, "limits": [limit]});
@@ -242,6 +246,9 @@ fn defaults_are_the_parsers() {
         }
     }
     limit["cost"]["default"] = defaults("cost")["default"].clone();
+    for (name, value) in defaults("over_limit").into_iter().filter(|(name, _)| name != "waiting") {
+        limit["over_limit"][name] = value;
+    }
     for (name, value) in defaults("limit").into_iter().filter(|(name, _)| name != "cost") {
         limit[name] = value;
     }

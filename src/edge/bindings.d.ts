@@ -18,9 +18,11 @@ declare module '#core' {
   export function admin_body(request: Request, method: string, url: string, body: string | undefined, nowMs: number): string;
   export function take_points(): string;
   export function token_rules(): string | undefined;
-  export function receive_verified(request: Request, method: string, url: string, payload: string | undefined, nowMs: number, random: number): string;
+  export function receive_verified(request: { headers: Headers; cf?: unknown }, method: string, url: string, payload: string | undefined, task: boolean, nowMs: number, random: number): string;
   export function check_verified(body: string, payload: string | undefined, nowMs: number, random: number): string;
   export function cors(origin: string | undefined): string | undefined;
+  export function task_attempted(status: number, tried: number, attempts: number, backoffMs: number, retryAfter: number, random: number): number;
+  export function task(id: string, text: string | undefined, first: boolean, ttlMs: number, nowMs: number): string;
   export function origin_failed(status: number): string;
 }
 

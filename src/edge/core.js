@@ -28,6 +28,8 @@ export const core = {
   slot_again: guarded(raw.slot_again),
   slots: guarded(raw.slots),
   take_points: guarded(raw.take_points),
+  task: guarded(raw.task),
+  task_attempted: guarded(raw.task_attempted),
   token_rules: guarded(raw.token_rules),
 };
 

@@ -152,12 +152,12 @@ export function finish(response, fields, request, over) {
  * @param {Headers} headers
  * @param {Request} request whose headers they were
  */
-function stripOwn(headers, request) {
+export function stripOwn(headers, request) {
   for (const name of request.headers.keys()) if (name.startsWith(OWN)) headers.delete(name);
 }
 
 /** @param {Headers} headers */
-function stripHopByHop(headers) {
+export function stripHopByHop(headers) {
   const named = headers.get('connection');
   if (named !== null) {
     const upgrade = headers.get('upgrade')?.toLowerCase() === 'websocket';

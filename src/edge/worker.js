@@ -1,6 +1,7 @@
 // The Worker: does what the core's steps say. All decisions are the core's; the request, its body and every promise
 // stay on this side, so nothing of one request outlives it in Wasm memory.
 
+import { accept } from './accept.js';
 import { ahead } from './ahead.js';
 import { pointsTo } from './analytics.js';
 import { core, life } from './core.js';
@@ -11,6 +12,8 @@ import { askLocation } from './location.js';
 import { atMoment } from './moment.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
+import { consume, LONGEST_ATTEMPT_MS } from './queue.js';
+import { numbers } from './queue-numbers.js';
 import { watch } from './reload.js';
 import { ask } from './store.js';
 
@@ -54,6 +57,18 @@ export default {
       return fault(error);
     }
   },
+
+  /**
+   * @param {MessageBatch} batch
+   * @param {Record<string, unknown>} env
+   * @param {ExecutionContext} ctx
+   */
+  queue(batch, env, ctx) {
+    return consume(batch, env, {
+      deliver: (request, delivery) => follow(receiveTask(request, env, delivery), request, env, ctx, { delivery }),
+      tell: (begin) => settle(begin, env),
+    });
+  },
 };
 
 /**
@@ -67,17 +82,34 @@ function receive(request, env) {
 }
 
 /**
+ * @param {Request} request
+ * @param {Record<string, unknown>} env
+ * @param {import('./queue.js').Delivery} delivery
+ * @returns {string} the first step
+ */
+function receiveTask({ method, url }, env, { seen, payload }) {
+  ready(env);
+  return core.receive_verified(seen, method, url, payload, true, Date.now(), Math.random());
+}
+
+/**
+ * @typedef {object} Handed what is known of a request that is followed
+ * @property {import('./ahead.js').Begun} [begun] the request at the origin, where it is there already
+ * @property {boolean} [again] whether it has been handed in before
+ * @property {import('./queue.js').Delivery} [delivery] of a request from a queue
+ */
+
+/**
  * Follows the core's steps to an answer.
  *
  * @param {string} step
  * @param {Request} request
  * @param {Record<string, unknown>} env
  * @param {ExecutionContext} ctx
- * @param {import('./ahead.js').Begun} [begun] the request at the origin, where it is there already
- * @param {boolean} [again] whether it has been handed in before
+ * @param {Handed} [handed]
  * @returns {Promise<Response>}
  */
-async function follow(step, request, env, ctx, begun, again = false) {
+async function follow(step, request, env, ctx, { begun, again = false, delivery } = {}) {
   // Tickets are good in the life that drew them.
   let began = life;
   // A body can be read once, also by a request that is handed in again.
@@ -95,6 +127,8 @@ async function follow(step, request, env, ctx, begun, again = false) {
   };
   /** @type {string | undefined} What the decision API is asked. */
   let question;
+  /** @type {string | undefined} Of the request's token. */
+  let payload;
   for (;;) {
     if (analytics) analytics(core.take_points());
     const [kind, rest] = cut(step);
@@ -115,7 +149,7 @@ async function follow(step, request, env, ctx, begun, again = false) {
         // One that is handed in again may be there already.
         if (begun?.isFor(where)) break;
         const next = step;
-        return ahead(request, where, env, (begun) => follow(next, request, env, ctx, begun, again));
+        return ahead(request, where, env, (begun) => follow(next, request, env, ctx, { begun, again, delivery }));
       }
       case 'location': {
         const [ticket, binding, timeout, ...keys] = rest.split('\n');
@@ -128,7 +162,8 @@ async function follow(step, request, env, ctx, begun, again = false) {
         const [timeout, more] = cut(behind);
         const [held, fields] = cut(more);
         const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
-        const forward = { origin, timeoutMs: Number(timeout), fields };
+        delivery?.admitted();
+        const forward = { origin, timeoutMs: Number(timeout) || (delivery ? LONGEST_ATTEMPT_MS : 0), fields };
         const result =
           begun !== undefined && held === '' && begun.isFor(forward)
             ? await begun.take(fields)
@@ -143,9 +178,12 @@ async function follow(step, request, env, ctx, begun, again = false) {
         step = core.check(question, Date.now(), Math.random());
         break;
       case 'again':
-        if (again) return problem(503, 'Interrupted', 'the gateway was restarted; try again');
+        if (again) {
+          if (delivery) delivery.own = true;
+          return problem(503, 'Interrupted', 'the gateway was restarted; try again');
+        }
         again = true;
-        step = receive(request, env);
+        step = delivery ? receiveTask(request, env, delivery) : receive(request, env);
         began = life;
         break;
       case 'admin-body': {
@@ -172,18 +210,34 @@ async function follow(step, request, env, ctx, begun, again = false) {
       }
       case 'verify': {
         const by = verify;
-        const payload = await by(rest);
+        payload = await by(rest);
         revive();
         // Under another policy than it was verified by, the token is looked at anew.
         if (by !== verify) step = 'again';
         else
           step =
             question === undefined
-              ? core.receive_verified(request, request.method, request.url, payload, Date.now(), Math.random())
+              ? core.receive_verified(request, request.method, request.url, payload, false, Date.now(), Math.random())
               : core.check_verified(question, payload, Date.now(), Math.random());
         break;
       }
+      case 'queue': {
+        const [options, refusal] = cut(rest);
+        step = await accept(options, refusal, request, payload, env, (begin) => settle(begin, env));
+        break;
+      }
+      case 'depths': {
+        const [call, lines] = cut(rest);
+        const text = await numbers(call, lines, env);
+        revive();
+        step = core.admin_body(request, request.method, request.url, text, Date.now());
+        break;
+      }
+      case 'later':
+        if (delivery) delivery.later = rest;
+        return new Response(null);
       default:
+        if (delivery) delivery.own = true;
         return answer(step, request, '');
     }
   }
@@ -205,26 +259,27 @@ function send(call) {
 }
 
 /**
- * A call to the store about one slot.
+ * A call to the store about one slot, or one task.
  *
  * @param {string} call as {@link send} takes it
+ * @param {typeof core.conclude} conclude
  * @returns {Promise<string>} the next step
  */
-async function slotCall(call) {
+async function slotCall(call, conclude = core.conclude_slot) {
   // Tickets are good in the life that drew them.
   const began = life;
   const [ticket, asking] = send(call);
   const { status, body, retryAfter } = await asking;
   if (began !== life) return 'again';
-  return core.conclude_slot(ticket, status, body, retryAfter, Date.now(), Math.random());
+  return conclude(ticket, status, body, retryAfter, Date.now(), Math.random());
 }
 
 /**
- * Renews or frees a slot beside the request. Nobody is there to be told of a fault.
+ * Renews or frees a slot beside the request, or asks or tells the store of a task. Nobody is there to be told of a fault.
  *
  * @param {() => string} begin
  * @param {Record<string, unknown>} env
- * @returns {Promise<string>} the kind of the last step
+ * @returns {Promise<string>} the last step
  */
 async function settle(begin, env) {
   try {
@@ -233,7 +288,8 @@ async function settle(begin, env) {
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
       if (kind === 'slot') step = await slotCall(rest);
-      else if (kind !== 'again' || again) return kind;
+      else if (kind === 'store') step = await slotCall(rest, core.conclude);
+      else if (kind !== 'again' || again) return step;
       else {
         again = true;
         ready(env);
@@ -308,7 +364,9 @@ function configure(env) {
   analytics = pointsTo(env.ANALYTICS);
   /** @type {Record<string, string>} */
   const texts = {};
+  const queues = [];
   for (const [name, value] of Object.entries(env)) {
+    if (typeof (/** @type {any} */ (value)?.send) === 'function') queues.push(name);
     if (typeof value === 'string' && name !== 'UPSTASH_REDIS_REST_TOKEN') texts[name] = value;
   }
   core.configure(
@@ -322,6 +380,7 @@ function configure(env) {
       analytics: analytics !== undefined,
       seed: crypto.randomUUID() + crypto.randomUUID(),
       texts,
+      queues: queues.join(' '),
     }),
   );
   policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readRules(env)) : undefined;

@@ -32,7 +32,16 @@ pub enum Step {
     Slot(Call),
     /// Wait this many milliseconds, then bring the note.
     Wait(u64, String),
-    /// Nothing more is to be done about a slot, and what became of it: `kept`, `lost` or `freed`.
+    /// Put the request on a queue, whose options as JSON these are; where that cannot be done, answer this.
+    Queue(String, Answer),
+    /// A request from a queue is not let through now: after how many milliseconds it may be, how many each like it takes
+    /// from then on, and behind whom it waits.
+    Later(u64, u64, String),
+    /// Behind a line with the admin API's call, a line for each queue with its binding and that of its dead-letter queue:
+    /// bring what there is to say of them as the body of the call.
+    Depths(String),
+    /// Nothing more is to be done about a slot or a task, and what became of it: `kept`, `lost`, `freed`, `saved` or
+    /// `unsaved`.
     Done(&'static str),
     /// Hand the request in once more, if this was its first time: what was known of it is gone.
     Again,
@@ -109,18 +118,19 @@ impl Step {
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `ahead LF origin LF timeout LF` and the
     /// same behind it, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
-    /// `wait LF ms LF note`, `again`, and what is done as one word.
+    /// `wait LF ms LF note`, `queue LF options LF` and an answer, `later LF ms LF ms LF behind`, `depths LF lines`, `again`,
+    /// and what is done as one word.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(512);
         // Writing to a String cannot fail.
         let _ = match self {
-            Self::Answer(answer) => {
-                let head = write!(text, "answer\n{}\n", answer.status);
-                lines(&mut text, &answer.headers);
-                text.push('\n');
-                text.push_str(&answer.body);
-                head
+            Self::Answer(answer) => answer.write(&mut text),
+            Self::Queue(options, answer) => {
+                let head = writeln!(text, "queue\n{options}");
+                head.and_then(|()| answer.write(&mut text))
             }
+            Self::Later(ms, each_ms, behind) => write!(text, "later\n{ms}\n{each_ms}\n{behind}"),
+            Self::Depths(lines) => write!(text, "depths\n{lines}"),
             Self::Forward(forward) => {
                 let Forward { origin, timeout_ms, held, .. } = forward;
                 if forward.moment_ms > 0 {
@@ -185,6 +195,14 @@ fn lines(text: &mut String, headers: &[(&'static str, String)]) {
 }
 
 impl Answer {
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        let head = write!(text, "answer\n{}\n", self.status);
+        lines(text, &self.headers);
+        text.push('\n');
+        text.push_str(&self.body);
+        head
+    }
+
     /// A JSON answer that no cache may keep.
     pub fn json(status: u16, body: String) -> Self {
         let headers =

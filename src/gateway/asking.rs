@@ -8,6 +8,7 @@ use super::attempt::{Attempt, Heard, Reply};
 use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
+use super::task_calls::TaskCall;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::{Verdict, Wait};
 use crate::policy::{Clock, OnStoreError};
@@ -28,18 +29,22 @@ pub(super) enum Purpose {
         waiting: Waiting,
         /// Whether it reaches the origin while the store decides.
         start: Start,
+        /// Whether it comes from a queue.
+        task: bool,
     },
     /// An answer of the decision API.
     Check,
     /// A call of the admin API.
     Admin(Box<admin::Call>),
+    /// What the store knows of a task.
+    Task(TaskCall),
 }
 
 impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) => None,
+            Self::Check | Self::Admin(_) | Self::Task(_) => None,
         }
     }
 }
@@ -103,6 +108,7 @@ impl Gateway {
         // A repeat under an idempotency key may have been charged already; only the store knows.
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
+            && !self.says_too_little(&refused, &asks)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
@@ -138,15 +144,19 @@ impl Gateway {
         let asked_ms = attempt.asked_ms;
         // A slot is taken once under its id, however often it is asked for.
         let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
-        let counts_once = charge.is_some() || slots_only;
+        let counts_once = charge.is_some() || slots_only || matches!(purpose, Purpose::Task(_));
         let read = |status, body: &str| match &purpose {
             Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+            Purpose::Task(call) => call.read(status, body),
             _ => reply::read(status, body, &asks),
         };
         match self.hear(attempt, reply, read, counts_once, now_ms, random) {
             Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
             Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
-            Heard::Said(Said::Value(value)) => self.told(purpose, &value, now_ms),
+            Heard::Said(Said::Value(value)) => match purpose {
+                Purpose::Task(call) => call.told(value),
+                _ => self.told(purpose, &value, now_ms),
+            },
             Heard::Again(attempt, delay_ms) => {
                 self.ask(Pending { asks, charge, purpose, attempt }, now_ms, delay_ms)
             }
@@ -170,6 +180,7 @@ impl Gateway {
         };
         let body = match &pending.purpose {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            Purpose::Task(call) => call.body(),
             _ => call::check_body(&script::CHECK, check, stems),
         };
         let takes_slots = pending.purpose.holder().is_some();

@@ -13,7 +13,7 @@ use super::outcome::Outcome;
 use super::prepared::Prepared;
 use super::problem::{self, bad_request};
 use super::readings::{Asked, Paths};
-use super::{Gateway, OWN, Request, settle, slots_api};
+use super::{Gateway, OWN, Request, settle, slots_api, task_calls};
 use crate::store::Ask;
 use crate::subject::request::{canonical_host, split_url};
 use crate::subject::{Claims, Platform};
@@ -96,6 +96,9 @@ impl Gateway {
                 return Step::Answer(problem::method_not_allowed("health", "GET, HEAD"));
             }
             return Step::Answer(self.healthy());
+        }
+        if let Some(id) = call.strip_prefix(task_calls::PATH) {
+            return self.task_status(request.method, id, now_ms);
         }
         // As it was sent: a subject that decodes to a way up is no page.
         if matches!(split_url(request.url).path, "/.sluicegate" | "/.sluicegate/") && self.admin.is_some() {

@@ -88,6 +88,13 @@ pub fn no_token() -> String {
         .to_string()
 }
 
+/// A queue is named that is not bound. The name of a binding is text that JSON takes as it is.
+pub fn no_queue(name: &str) -> String {
+    format!(
+        "{{\"event\":\"no-queue\",\"binding\":\"{name}\",\"detail\":\"not bound: what would wait there is refused\"}}"
+    )
+}
+
 /// Tokens are verified by a secret that is not set.
 pub fn no_secret(name: &str) -> String {
     let detail = format!("{name} is not set: no token is believed");

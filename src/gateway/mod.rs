@@ -44,6 +44,8 @@ mod slot_calls;
 mod slot_wait;
 mod slots_api;
 pub mod subject_path;
+pub mod task_calls;
+pub mod tasks;
 pub mod verify;
 
 use std::rc::Rc;
@@ -138,6 +140,7 @@ impl Gateway {
     fn of(mut rules: Rules, built_in: &str, bindings: &Bindings) -> Self {
         let mut metrics = Metrics::default();
         metrics.place(&mut rules.limits);
+        let unbound = tasks::place(&mut rules.limits, &bindings.queues);
         let policy = &rules.policy;
         let form = bindings.store().map(|url| Form::of(policy.store.dialect, url));
         let mut gateway = Self {
@@ -163,7 +166,7 @@ impl Gateway {
             analytics: bindings.analytics,
             points: Vec::new(),
             slot_calls: SlotCalls::new(&bindings.seed),
-            log: Vec::new(),
+            log: unbound,
             rules: Rc::new(rules),
         };
         if form.is_none() {
@@ -189,11 +192,19 @@ impl Gateway {
     /// Takes a request in.
     pub fn receive(&mut self, request: &Request<'_>, now_ms: u64, random: f64) -> Step {
         self.metrics.request(now_ms, random);
-        self.walk(request, None, now_ms, random)
+        self.walk(request, None, false, now_ms, random)
     }
 
-    /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for.
-    fn walk(&mut self, request: &Request<'_>, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
+    /// A request from its URL to the first step. `claims` is `None` as long as no token was looked for; `task` says
+    /// whether it comes from a queue.
+    fn walk(
+        &mut self,
+        request: &Request<'_>,
+        claims: Option<&Claims>,
+        task: bool,
+        now_ms: u64,
+        random: f64,
+    ) -> Step {
         if let Some(answer) = bounds::refused(request.url) {
             return Step::Answer(answer);
         }
@@ -226,14 +237,18 @@ impl Gateway {
         match self.admit_taken(taken, &asked, CostSource::Rules) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
+                if task {
+                    // Each delivery is charged, whatever key the request carries for the origin.
+                    admission.repeat = None;
+                }
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
                 let waiting = self.waiting(&mut admission.asks, now_ms);
                 // A client that names its request fears that it runs twice.
-                let fit = optimistic && admission.repeat.is_none() && ahead::is_fit(request);
+                let fit = optimistic && !task && admission.repeat.is_none() && ahead::is_fit(request);
                 let start = if fit { Start::Fit } else { Start::Never };
-                let purpose = Purpose::Proxy { route: index, origin, holder, waiting, start };
+                let purpose = Purpose::Proxy { route: index, origin, holder, waiting, start, task };
                 self.decide(admission, charge, purpose, now_ms)
             }
         }
@@ -253,17 +268,21 @@ impl Gateway {
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, mut outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        let (origin, holder) = match purpose {
+        let (origin, holder, task) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
             Purpose::Check => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder, waiting, start } => {
+            Purpose::Task(_) => return Step::Answer(problem::interrupted()),
+            Purpose::Proxy { route, origin, holder, waiting, start, task } => {
                 self.placed(&mut outcome, waiting);
                 self.ahead.end(start, outcome.allowed());
+                if task && let Some(later) = self.later(&outcome) {
+                    return later;
+                }
                 self.record(&outcome, Some(route), now_ms);
-                (origin, holder)
+                (origin, holder, task)
             }
         };
         let now_ms = outcome.at_its_moment(now_ms);
@@ -276,7 +295,7 @@ impl Gateway {
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
-        Step::Answer(answer)
+        if task { Step::Answer(answer) } else { self.refused_or_queued(&outcome, answer) }
     }
 
     fn forward(

@@ -61,6 +61,9 @@ impl Gateway {
         if let Purpose::Admin(call) = purpose {
             return self.unanswered(&call, retry_ms);
         }
+        if let Purpose::Task(call) = purpose {
+            return call.unanswered(retry_ms);
+        }
         if let Some(outcome) = settle::closed(&self.rules.limits, &asks, retry_ms) {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }

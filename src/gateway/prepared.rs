@@ -29,6 +29,8 @@ pub struct Prepared {
     pub exempt: Vec<(KeyPart, Secret)>,
     /// Whether a claim of a token has a say in it.
     pub uses_token: bool,
+    /// Whether requests that it would refuse wait in a queue, see `tasks`.
+    pub waits: bool,
 }
 
 impl Prepared {
@@ -108,6 +110,7 @@ fn one(policy: &Policy, limit: &Limit, key_group: usize, texts: &HashMap<String,
         counted_at: 0,
         exempt: exempt.collect(),
         uses_token: limit.uses_token(),
+        waits: false,
         limit: limit.clone(),
     }
 }

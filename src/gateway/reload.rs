@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::rules::{Rules, in_binding};
 use super::settings::Bindings;
-use super::{Answer, Gateway, Step, log, problem, verify};
+use super::{Answer, Gateway, Step, log, problem, tasks, verify};
 use crate::local::Refusals;
 use crate::policy::PolicyError;
 use crate::policy::error::Wrong;
@@ -194,6 +194,7 @@ impl Gateway {
         let stems: Vec<&str> = rules.limits.iter().map(|limit| limit.stems().state).collect();
         self.local.configure(rules.policy.degraded.max_subjects, &stems);
         self.metrics.place(&mut rules.limits);
+        self.log.extend(tasks::place(&mut rules.limits, &self.bindings.queues));
         self.log.extend(verify::secret_wanting(rules.policy.jwt.as_ref(), &self.bindings.texts));
         self.rules = Rc::new(rules);
     }

@@ -30,6 +30,9 @@ pub struct Bindings {
     /// Whether `ANALYTICS` is a data set of Workers Analytics Engine.
     #[serde(default)]
     pub analytics: bool,
+    /// Names of the bindings that messages can be sent to, parted by spaces.
+    #[serde(default)]
+    pub queues: String,
     /// Random text of the platform's, from which the ids of holders are drawn.
     #[serde(default)]
     pub seed: String,

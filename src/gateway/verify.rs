@@ -26,7 +26,7 @@ impl Gateway {
         random: f64,
     ) -> Step {
         let claims = payload.map(Claims::read).unwrap_or_default();
-        self.walk(request, Some(&claims), now_ms, random)
+        self.walk(request, Some(&claims), false, now_ms, random)
     }
 
     /// A call of [`Gateway::check`] whose described token was verified.

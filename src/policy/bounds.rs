@@ -48,6 +48,17 @@ pub const BREAKER_CALLS: (u64, u64) = (1, 1_000);
 pub const BACKOFF_MS: (u64, u64) = (0, 10_000);
 /// `jwt.leeway` in milliseconds.
 pub const LEEWAY_MS: (u64, u64) = (0, 300_000);
+/// `over_limit.max_body` in bytes. A queue takes messages of 128,000 bytes, in which a body stands as base64 beside the
+/// URL and the headers.
+pub const QUEUED_BODY: (u64, u64) = (0, 81_920);
+/// `over_limit.max_depth`.
+pub const QUEUE_DEPTH: (u64, u64) = (1, 10_000_000);
+/// `over_limit.attempts`.
+pub const ATTEMPTS: (u64, u64) = (1, 100);
+/// `over_limit.backoff` in milliseconds; a queue counts delays in whole seconds.
+pub const DELIVERY_BACKOFF_MS: (u64, u64) = (1_000, 3_600_000);
+/// `over_limit.keep` in milliseconds.
+pub const KEEP_MS: (u64, u64) = (60_000, 1_209_600_000);
 /// Greatest cost of one request.
 pub const MAX_COST: u64 = 1_000_000_000;
 /// Most entries of a sliding log: each is an element in Redis, and all of them are read back in an outage.

@@ -214,18 +214,20 @@ pub struct Limit {
     pub exempt: Exempt,
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
-    /// What becomes of a request that is over it; `None` refuses.
+    /// What becomes of a request that it would refuse; `None` refuses.
     pub over_limit: Option<OverLimit>,
 }
 
-/// `over_limit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// `limits.over_limit`.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OverLimit {
     /// A request that would pass within a time waits for its moment.
     Delay(Delay),
+    /// It is put on a queue, and delivered when the limit lets it through.
+    Queue(Box<Queue>),
 }
 
-/// `over_limit.delay`, and what bounds it.
+/// `limits.over_limit` with `delay`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Delay {
     /// The longest wait in milliseconds, 1 ms to a minute.
@@ -234,10 +236,47 @@ pub struct Delay {
     pub waiting: usize,
 }
 
+/// `limits.over_limit` with `queue`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queue {
+    /// Name of the binding of the queue.
+    pub queue: String,
+    /// Name of the binding of the queue that takes what cannot be delivered.
+    pub dead_letter: String,
+    /// Longest body that is queued, in bytes.
+    pub max_body: u64,
+    /// Most messages in the queue before the limit refuses.
+    pub max_depth: u64,
+    /// How often the origin is tried.
+    pub attempts: u64,
+    /// Longest wait before the second attempt in milliseconds; doubles with each that follows.
+    pub backoff_ms: u64,
+    /// How long the store keeps an answer, in milliseconds.
+    pub keep_ms: u64,
+}
+
 impl Limit {
     /// How requests over the limit wait for their moment, where they do.
     pub fn delay(&self) -> Option<Delay> {
-        self.over_limit.map(|OverLimit::Delay(delay)| delay)
+        self.over_limit.as_ref()?.delay()
+    }
+
+    /// The queue that requests over the limit wait in, where they do.
+    pub fn queue(&self) -> Option<&Queue> {
+        match self.over_limit.as_ref()? {
+            OverLimit::Queue(queue) => Some(queue),
+            OverLimit::Delay(_) => None,
+        }
+    }
+}
+
+impl OverLimit {
+    /// How requests wait for their moment, where they do.
+    pub fn delay(&self) -> Option<Delay> {
+        match self {
+            Self::Delay(delay) => Some(*delay),
+            Self::Queue(_) => None,
+        }
     }
 }
 

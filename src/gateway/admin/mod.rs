@@ -65,8 +65,7 @@ impl Gateway {
         // As sent: a subject's escapes are its own, and a decoded slash would end it.
         let segments: Vec<&str> = url.path.strip_prefix(ROOT).unwrap_or_default().split('/').collect();
         let done = match *segments.as_slice() {
-            ["status"] => get(request, "status").map(|()| Step::Answer(self.status(now_ms))),
-            ["metrics"] => get(request, "metrics").map(|()| Step::Answer(self.open_metrics(now_ms))),
+            [call @ ("status" | "metrics")] => get(request, call).map(|()| self.numbers(call, body, now_ms)),
             ["limits", name, subject] => self.limits_call(request, &url, (name, subject), now_ms),
             ["overrides", name, subject] => self.overrides_call(request, (name, subject), body, now_ms),
             [kind @ ("limits" | "overrides"), ..] => Err(not_found(&format!(
@@ -75,6 +74,19 @@ impl Gateway {
             _ => Err(not_found("the admin API has no such call")),
         };
         done.unwrap_or_else(Step::Answer)
+    }
+
+    /// What this isolate has counted. Where the policy has queues the entry adds what it knows of them and of tasks.
+    fn numbers(&mut self, call: &str, tasks: Body<'_>, now_ms: u64) -> Step {
+        let tasks = match (tasks, self.ask_queues(call)) {
+            (Body::Whole(text), _) => text,
+            (_, Some(step)) => return step,
+            (_, None) => "",
+        };
+        Step::Answer(match call {
+            "status" => self.status(if tasks.is_empty() { "null" } else { tasks }, now_ms),
+            _ => self.open_metrics(tasks, now_ms),
+        })
     }
 
     fn limits_call(

@@ -45,8 +45,8 @@ impl Page {
 }
 
 impl Gateway {
-    /// The page. No store call.
-    pub(super) fn open_metrics(&mut self, now_ms: u64) -> Answer {
+    /// The page, with the entry's families on tasks. No store call.
+    pub(super) fn open_metrics(&mut self, tasks: &str, now_ms: u64) -> Answer {
         let mut page = Page(String::with_capacity(4_096));
         page.family(
             "sluicegate_isolate",
@@ -89,6 +89,7 @@ impl Gateway {
         page.one("sluicegate_local_bytes", "gauge", "bytes", help, self.local.bytes());
         let help = "Refusals that had no log line of their own.";
         page.one("sluicegate_refusals_not_logged", "counter", "", help, self.sampler.not_logged());
+        page.0.push_str(tasks);
         page.0.push_str("# EOF\n");
         let headers =
             vec![("Content-Type", CONTENT_TYPE.to_owned()), ("Cache-Control", "no-store".to_owned())];

@@ -13,8 +13,8 @@ use crate::store::breaker::Phase;
 use crate::store::error::CLASSES;
 
 impl Gateway {
-    /// This isolate's view. No store call.
-    pub(super) fn status(&mut self, now_ms: u64) -> Answer {
+    /// This isolate's view, with that of the entry on tasks, as JSON. No store call.
+    pub(super) fn status(&mut self, tasks: &str, now_ms: u64) -> Answer {
         let phase = self.breaker.phase(now_ms);
         let tier = match (self.form, phase) {
             (None, _) => "isolate",
@@ -72,7 +72,7 @@ impl Gateway {
                 tiers(counts),
             );
         }
-        let _ = write!(text, "],{}}}", self.in_force(now_ms));
+        let _ = write!(text, "],\"tasks\":{tasks},{}}}", self.in_force(now_ms));
         Answer::json(200, text)
     }
 

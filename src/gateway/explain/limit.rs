@@ -7,7 +7,7 @@ use super::super::prepared::{Allowance, Prepared};
 use super::super::{Gateway, settle};
 use super::words;
 use crate::limit::{self, Check, Quota, Wait};
-use crate::policy::{Algorithm, ExemptValue, KeyPart, Limit, OnStoreError, duration};
+use crate::policy::{Algorithm, ExemptValue, KeyPart, Limit, OnStoreError, OverLimit, duration};
 use crate::store::Ask;
 use crate::subject::Attributes;
 
@@ -46,7 +46,7 @@ pub struct Explained {
     pub exempt: Exemptions,
     /// The attribute that names a logical request, with what the request holds.
     pub idempotency: Option<Part>,
-    /// How a request that is over it waits for its moment.
+    /// Where and how a request waits that is over it.
     pub over_limit: Option<Waits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
@@ -83,13 +83,41 @@ pub struct Numbers {
     pub lease: Option<String>,
 }
 
-/// A limit that delays.
+/// Where requests wait that are over a limit.
 #[derive(Debug, Serialize)]
-pub struct Waits {
-    /// The longest wait, as the policy writes it.
-    pub delay: String,
-    /// Most requests of the limit that wait in one isolate.
-    pub waiting: usize,
+#[serde(untagged)]
+pub enum Waits {
+    /// In the isolate, for their moment.
+    Here {
+        /// The longest wait, as the policy writes it.
+        delay: String,
+        /// Most requests of the limit that wait in one isolate.
+        waiting: usize,
+    },
+    /// In a queue.
+    Queue {
+        /// Its binding.
+        queue: String,
+        /// Binding of the queue of dead letters.
+        dead_letter: String,
+        /// How often the origin is tried.
+        attempts: u64,
+    },
+}
+
+impl Waits {
+    fn of(over: &OverLimit) -> Self {
+        match over {
+            OverLimit::Delay(delay) => {
+                Self::Here { delay: duration::to_text(delay.ms), waiting: delay.waiting }
+            }
+            OverLimit::Queue(queue) => Self::Queue {
+                queue: queue.queue.clone(),
+                dead_letter: queue.dead_letter.clone(),
+                attempts: queue.attempts,
+            },
+        }
+    }
 }
 
 /// How the plan was found.
@@ -209,9 +237,7 @@ pub(super) fn explain(
         degraded: degraded
             .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
         exempt,
-        over_limit: limit
-            .delay()
-            .map(|delay| Waits { delay: duration::to_text(delay.ms), waiting: delay.waiting }),
+        over_limit: limit.over_limit.as_ref().map(Waits::of),
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
         problem,
     })

@@ -151,8 +151,9 @@ impl Gateway {
             (limits, store_down, begun)
         });
         let (host, path) = (host.into_owned(), paths.canonical.clone().into_owned());
-        let answer =
-            (course != Course::Own).then(|| self.walk(request, Some(claims), now_ms, 0.0)).and_then(expected);
+        let answer = (course != Course::Own)
+            .then(|| self.walk(request, Some(claims), false, now_ms, 0.0))
+            .and_then(expected);
         Explanation {
             method: request.method.to_owned(),
             url: request.url.to_owned(),

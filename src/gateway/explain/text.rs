@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limit::{Applies, Explained, Numbers, Part};
+use super::limit::{Applies, Explained, Numbers, Part, Waits};
 use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
@@ -130,10 +130,14 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
         line(out, "idempotency", &format!("{}; a repeat is charged once", part_text(part)))?;
     }
     if let Some(over) = &limit.over_limit {
-        let text = format!(
-            "held up to {} for its moment, {} at once in an isolate, then 429",
-            over.delay, over.waiting
-        );
+        let text = match over {
+            Waits::Here { delay, waiting } => {
+                format!("held up to {delay} for its moment, {waiting} at once in an isolate, then 429")
+            }
+            Waits::Queue { queue, dead_letter, attempts } => {
+                format!("202: waits in {queue}; after {attempts} attempts in vain in {dead_letter}")
+            }
+        };
         line(out, "over_limit", &text)?;
     }
     if let Some(first) = &limit.from_idle {

@@ -131,9 +131,8 @@ fn limit(
     let shadow = table.get("shadow").map_or(Some(defaults.shadow), |field| field.flag());
     let over_limit = over_limit::over_limit(table, algorithm, shadow);
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
-    let owed = over_limit.flatten();
-    let terms =
-        terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, over_limit: owed });
+    let delay = over_limit.as_ref().and_then(|over| over.as_ref()?.delay());
+    let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, delay });
     let quotas = quota::quotas(table, terms);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),

@@ -7,7 +7,7 @@ use super::fields::{Field, Table};
 use super::over_limit;
 use crate::policy::document::Value;
 use crate::policy::error::Wrong;
-use crate::policy::{Algorithm, Capacity, Cost, OverLimit, Quota, bounds};
+use crate::policy::{Algorithm, Capacity, Cost, Delay, Quota, bounds};
 
 /// Fields of a plan written as a table.
 pub(super) const PLAN: &[&str] = &["limit", "burst"];
@@ -24,7 +24,7 @@ pub(super) struct Terms<'c> {
     pub(super) algorithm: Algorithm,
     pub(super) window_ms: u64,
     pub(super) cost: &'c Cost,
-    pub(super) over_limit: Option<OverLimit>,
+    pub(super) delay: Option<Delay>,
 }
 
 /// A quota's number before its burst is known.
@@ -180,11 +180,11 @@ fn fits(field: &Field<'_>, what: &str, quota: Quota, terms: Terms<'_>, table: &T
     let Quota::Limited(capacity) = quota else {
         return true;
     };
-    let Terms { algorithm, window_ms, cost, over_limit } = terms;
+    let Terms { algorithm, window_ms, cost, delay } = terms;
     let exact = field.checked(bounds::check(algorithm, capacity, cost.max, window_ms));
     // Where the quota itself is too large, that is the error to mend first.
     let owed = exact.is_none()
-        || over_limit.is_none_or(|over| over_limit::stays_exact(table, over, capacity, cost.max, window_ms));
+        || delay.is_none_or(|delay| over_limit::stays_exact(table, delay, capacity, cost.max, window_ms));
     // One number for every algorithm: the burst is the limit where there is none.
     let most = capacity.burst.get();
     let passable = cost.default <= most;

@@ -6,7 +6,7 @@ use super::optimistic;
 use crate::policy::error::Wrong;
 use crate::policy::pattern::Pattern;
 use crate::policy::routes::{Route, Router};
-use crate::policy::{Algorithm, Origin, bounds, text};
+use crate::policy::{Algorithm, Origin, Queue, bounds, text};
 
 /// Fields of a route.
 pub(super) const ROUTE: &[&str] = &["name", "path", "methods", "host", "limits", "origin", "optimistic"];
@@ -112,8 +112,9 @@ fn limit_indices(field: &Field<'_>, pattern: Option<&Pattern>, limits: &Drafts) 
         }
         before.push(*index);
     }
-    let sound =
-        slots_are_not_repeated(&items, &indices, limits) & slots_do_not_wait(&items, &indices, limits);
+    let sound = slots_are_not_repeated(&items, &indices, limits)
+        & slots_do_not_wait(&items, &indices, limits)
+        & one_queue(&items, &indices, limits);
     sound.then_some(indices)
 }
 
@@ -156,6 +157,28 @@ fn slots_are_not_repeated(items: &[Field<'_>], indices: &[usize], limits: &Draft
             "name them on two routes, or remove idempotency (store.exactly_once still makes retries safe)",
         );
         return false;
+    }
+    true
+}
+
+/// A request waits in one queue, whichever of its limits it is over.
+fn one_queue(items: &[Field<'_>], indices: &[usize], limits: &Drafts) -> bool {
+    let mut first: Option<(&str, &str)> = None;
+    for (item, index) in items.iter().zip(indices) {
+        let Some(limit) = limits.all.get(*index).and_then(|draft| draft.limit.as_ref()) else { continue };
+        let Some(Queue { queue, .. }) = limit.queue() else { continue };
+        match first {
+            Some((name, other)) if other != queue => {
+                let also = &limit.name;
+                item.wrong(
+                    format!("what is over {name} waits in {other}, and what is over {also} in {queue}"),
+                    "let the limits of one route name one queue",
+                );
+                return false;
+            }
+            Some(_) => {}
+            None => first = Some((&limit.name, queue)),
+        }
     }
     true
 }

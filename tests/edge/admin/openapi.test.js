@@ -155,7 +155,7 @@ describe('the Worker answers as the document says', () => {
         assert.ok(reply.status !== 500, `${path} ${body}: a fault`);
       }
       if (operation.id === 'health') assert.deepEqual(Object.keys(seen), ['200']);
-      else assert.equal(seen[401], 3, JSON.stringify(seen));
+      else if (operation.definition.security?.length !== 0) assert.equal(seen[401], 3, JSON.stringify(seen));
       if (operation.definition.requestBody && seen[200]) assert.ok(seen[400] > 10, JSON.stringify(seen));
       assert.equal(world.origin.seen.length, 0, 'forwarded');
     });

@@ -22,6 +22,8 @@ export const ADMIN_TOKEN = 'admin-token-for-tests';
  * @property {() => Record<string, any>[]} log its log so far, parsed
  * @property {() => string} logText
  * @property {(event: string) => Promise<Record<string, any>[]>} logged waits until the event is in the log
+ * @property {Workerd['deliver']} deliver hands it a batch of a queue's messages
+ * @property {() => Promise<void>} stop ends it, as a crash would
  * @property {(path: string, options?: Sent) => Promise<Reply>} send
  * @property {(question: unknown, options?: Sent) => Promise<Reply>} check `POST check`, as admin unless said
  */
@@ -35,6 +37,8 @@ function edgeOf(workerd) {
     port: workerd.port,
     pid: workerd.pid,
     log,
+    deliver: workerd.deliver,
+    stop: workerd.stop,
     logText: () => workerd.log().join('\n'),
     async logged(event) {
       await until(() => log().some((line) => line.event === event), `a log line ${event}`);
