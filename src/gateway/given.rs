@@ -11,7 +11,7 @@ use crate::subject::{Attributes, address};
 /// The parts with their values, canonical as a request's own would be.
 #[derive(Debug, Default)]
 pub struct Given {
-    values: HashMap<KeyPart, String>,
+    values: Vec<(KeyPart, String)>,
     address: Option<IpAddr>,
 }
 
@@ -46,17 +46,18 @@ impl Given {
             KeyPart::Path => path::canonical(value).into_owned(),
             _ => value.to_owned(),
         };
-        self.values.insert(part, value);
+        match self.values.iter_mut().find(|(known, _)| *known == part) {
+            Some((_, known)) => *known = value,
+            None => self.values.push((part, value)),
+        }
         Ok(())
     }
 }
 
 impl Attributes for Given {
     fn value(&self, part: &KeyPart) -> Option<Cow<'_, str>> {
-        self.values
-            .get(part)
-            .filter(|value| !value.trim().is_empty())
-            .map(|value| Cow::Borrowed(value.as_str()))
+        let (_, value) = self.values.iter().find(|(known, _)| known == part)?;
+        Some(value).filter(|value| !value.trim().is_empty()).map(|value| Cow::Borrowed(value.as_str()))
     }
 
     fn address(&self) -> Option<IpAddr> {
@@ -64,6 +65,7 @@ impl Attributes for Given {
     }
 
     fn header(&self, name: &str) -> Option<String> {
-        self.values.get(&KeyPart::Header(name.to_owned())).cloned()
+        let is_it = |part: &KeyPart| matches!(part, KeyPart::Header(known) if known == name);
+        self.values.iter().find(|(part, _)| is_it(part)).map(|(_, value)| value.clone())
     }
 }

@@ -1,5 +1,6 @@
 //! What became of a request's limits: one shape for every tier, from which headers, bodies and logs are made.
 
+use crate::policy::order;
 use std::cmp::Reverse;
 use std::rc::Rc;
 
@@ -150,7 +151,7 @@ impl Outcome {
     /// least left. Of a limit that counted two subjects, the tighter.
     pub fn tightest_first(&self) -> Vec<&Line> {
         let mut lines = self.each_limit();
-        lines.sort_by_key(|line| line.tightness());
+        order::sort(&mut lines, |a, b| a.tightness() <= b.tightness());
         lines
     }
 

@@ -11,6 +11,7 @@ use super::{Gateway, holding, problem};
 use crate::limit::concurrency::Touch;
 use crate::limit::{Quota, Wait};
 use crate::local::table::LocalAsk;
+use crate::policy::order;
 use crate::store::slots::{self, Done, Holding, Listed, Operation, Refused, Said};
 use crate::store::{Inflight, key, script};
 
@@ -166,7 +167,7 @@ impl Gateway {
                     expires_ms: lease.expires_ms,
                 });
                 let mut holders: Vec<Holding> = holders.collect();
-                holders.sort_by_key(|holding| (holding.expires_ms, holding.fence));
+                order::sort(&mut holders, |a, b| (a.expires_ms, a.fence) <= (b.expires_ms, b.fence));
                 let free = quota.limit.saturating_sub(holders.len() as u64);
                 Said::Listed(Listed {
                     clock_ms: now_ms,

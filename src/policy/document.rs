@@ -8,6 +8,7 @@ mod canonical;
 mod toml;
 
 use super::error::PolicyError;
+use super::order;
 use super::{Policy, validate};
 
 /// A value and where it stands.
@@ -86,7 +87,7 @@ pub fn toml_to_json(text: &str) -> Result<String, Vec<PolicyError>> {
 
 fn validated(root: &Node) -> Result<Policy, Vec<PolicyError>> {
     validate::policy(root, canonical::digest(root)).map_err(|mut errors| {
-        errors.sort_by_key(|error| error.line);
+        order::sort(&mut errors, |a, b| a.line <= b.line);
         errors
     })
 }

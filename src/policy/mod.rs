@@ -12,6 +12,7 @@ pub mod error;
 pub mod jwt;
 pub mod key;
 pub mod octets;
+pub mod order;
 pub mod origin;
 pub mod path;
 pub mod pattern;

@@ -11,11 +11,11 @@ const LATE_MS: u64 = 1_000;
 /// How long after its deadline, or after a leap of the clock past that, a ticket is still good, in milliseconds.
 const GRACE_MS: u64 = 30_000;
 
-/// A table of what waits for a reply.
+/// A table of what waits for a reply. Boxed, so that the tables of all kinds share their code.
 #[derive(Debug)]
 pub struct Inflight<T> {
-    waiting: HashMap<u32, T>,
-    overdue: HashMap<u32, T>,
+    waiting: HashMap<u32, Box<T>>,
+    overdue: HashMap<u32, Box<T>>,
     by_deadline: VecDeque<(u64, u32)>,
     by_grace: VecDeque<(u64, u32)>,
     last: u32,
@@ -38,14 +38,14 @@ impl<T> Inflight<T> {
     pub fn add(&mut self, pending: T, now_ms: u64, deadline_ms: u64) -> u32 {
         self.sweep(now_ms);
         self.last = self.last.wrapping_add(1);
-        self.waiting.insert(self.last, pending);
+        self.waiting.insert(self.last, Box::new(pending));
         self.by_deadline.push_back((deadline_ms, self.last));
         self.last
     }
 
     /// Hands back what a ticket stands for; `None` for one that was used, was dropped, or is of an earlier life.
     pub fn take(&mut self, ticket: u32) -> Option<T> {
-        self.waiting.remove(&ticket).or_else(|| self.overdue.remove(&ticket))
+        self.waiting.remove(&ticket).or_else(|| self.overdue.remove(&ticket)).map(|pending| *pending)
     }
 
     /// How many calls are under way.

@@ -1,5 +1,6 @@
 //! One spelling for equal policies, so that a digest tells different ones apart.
 
+use crate::policy::order;
 use sha2::{Digest, Sha256};
 
 use super::{Node, Value};
@@ -39,7 +40,7 @@ fn write(value: &Value, out: &mut String) {
         }
         Value::Table(fields) => {
             let mut sorted: Vec<_> = fields.iter().collect();
-            sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
+            order::sort(&mut sorted, |(a, _), (b, _)| a <= b);
             out.push('{');
             for (index, (name, node)) in sorted.into_iter().enumerate() {
                 if index > 0 {

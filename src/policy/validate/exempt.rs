@@ -3,6 +3,7 @@
 use super::fields::Field;
 use crate::policy::address::Network;
 use crate::policy::error::Wrong;
+use crate::policy::order;
 use crate::policy::{Exempt, ExemptValue, KeyPart, text};
 
 /// Reads an exemption table; `None` when any of it is wrong.
@@ -28,7 +29,7 @@ pub(super) fn exempt(field: &Field<'_>) -> Option<Exempt> {
         sound &= read.is_some();
     }
     // One order however it was written: what is compared first makes no difference to who is exempt.
-    exempt.values.sort_by(|(a, _), (b, _)| a.cmp(b));
+    order::sort(&mut exempt.values, |(a, _), (b, _)| a <= b);
     sound.then_some(exempt)
 }
 
