@@ -136,7 +136,7 @@ pub(super) fn named_plan<'a, 'r>(
     attributes: &'r dyn Attributes,
 ) -> Option<(Cow<'r, str>, Option<&'a Allowance>)> {
     let name = prepared.limit.plan.as_ref().and_then(|part| attributes.value(part))?;
-    let plan = prepared.plans.get(name.as_ref());
+    let plan = prepared.plan(name.as_ref());
     Some((name, plan))
 }
 

@@ -15,8 +15,8 @@ pub struct Prepared {
     pub limit: Limit,
     /// What a subject without a plan gets.
     pub quota: Allowance,
-    /// What the plans give.
-    pub plans: HashMap<String, Allowance>,
+    /// What the plans give, by their names.
+    pub plans: Vec<(String, Allowance)>,
     /// Limits with the same number count by the same key parts, so that their subject is computed once.
     pub key_group: usize,
     /// Beginning of every state key; the isolate's own counts are known by it, too.
@@ -34,6 +34,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// What the plan of this name gives.
+    pub fn plan(&self, name: &str) -> Option<&Allowance> {
+        self.plans.iter().find(|(plan, _)| plan == name).map(|(_, allowance)| allowance)
+    }
+
     /// What its keys begin with.
     pub fn stems(&self) -> Stems<'_> {
         Stems { state: &self.state_stem, overrides: &self.override_stem }

@@ -37,7 +37,7 @@ impl Gateway {
         let plan = query_value(query, "plan");
         let allowance = match plan.as_deref() {
             None => &prepared.quota,
-            Some(name) => prepared.plans.get(name).ok_or_else(|| unknown_plan(prepared, name))?,
+            Some(name) => prepared.plan(name).ok_or_else(|| unknown_plan(prepared, name))?,
         };
         let name = prepared.limit.name.as_str();
         let (quota, arguments) = match allowance {
@@ -122,7 +122,7 @@ impl Gateway {
 
 /// The most at once of a quota under the limit that is in force, which an override may have changed.
 fn in_force(prepared: &Prepared, plan: Option<&str>, limit: u64) -> u64 {
-    let allowance = plan.and_then(|name| prepared.plans.get(name)).unwrap_or(&prepared.quota);
+    let allowance = plan.and_then(|name| prepared.plan(name)).unwrap_or(&prepared.quota);
     match allowance {
         Allowance::Limited(quota, _) if quota.limit == limit => quota.capacity(),
         Allowance::Limited(quota, _) => Quota::with_limit(*quota, limit).capacity(),

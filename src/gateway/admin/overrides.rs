@@ -138,7 +138,7 @@ fn exact(prepared: &Prepared, limit: u64) -> bool {
 
 /// The quotas that an override may replace: those that are counted.
 fn quotas(prepared: &Prepared) -> impl Iterator<Item = &crate::limit::Quota> {
-    let all = std::iter::once(&prepared.quota).chain(prepared.plans.values());
+    let all = std::iter::once(&prepared.quota).chain(prepared.plans.iter().map(|(_, allowance)| allowance));
     all.filter_map(|allowance| match allowance {
         Allowance::Limited(quota, _) => Some(quota),
         Allowance::Unlimited | Allowance::Blocked => None,
