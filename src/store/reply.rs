@@ -41,42 +41,65 @@ pub struct Answered {
     pub holds: Vec<u64>,
 }
 
-/// The REST envelope. Serde refuses repeated fields, and integers written as floats.
+/// The REST envelope. Serde refuses repeated fields.
 #[derive(Deserialize)]
-struct Envelope<T> {
-    #[serde(default = "Option::default")]
-    result: Option<T>,
+struct Envelope {
+    #[serde(default)]
+    result: Option<Value>,
     #[serde(default)]
     error: Option<String>,
 }
 
 /// Reads a reply to `check.lua`.
 pub fn read(status: u16, body: &str, asks: &[Ask]) -> Result<Said, StoreError> {
-    if body.len() > LONGEST {
-        return Err(StoreError::new(Class::Malformed, "reply too long"));
-    }
-    match serde_json::from_str::<Envelope<Vec<i64>>>(body) {
-        Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
-        Ok(Envelope { result: Some(numbers), .. }) if status < 300 => match numbers.as_slice() {
-            [CONFLICT] => Ok(Said::Conflict),
-            numbers => verdicts(numbers, asks)
-                .map(Said::Decided)
-                .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
-        },
-        _ => Err(StoreError::of_text(body, status)),
+    match integers(status, body)?.as_slice() {
+        [CONFLICT] => Ok(Said::Conflict),
+        numbers => verdicts(numbers, asks)
+            .map(Said::Decided)
+            .ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape")),
     }
 }
 
 /// Reads a reply to a plain command; `null` counts as none.
 pub fn read_value(status: u16, body: &str) -> Result<Value, StoreError> {
-    if body.len() > LONGEST {
+    value(status, body, LONGEST)
+}
+
+/// What a reply holds, if it is at most so many characters long.
+pub(super) fn value(status: u16, body: &str, longest: usize) -> Result<Value, StoreError> {
+    if body.len() > longest {
         return Err(StoreError::new(Class::Malformed, "reply too long"));
     }
-    match serde_json::from_str::<Envelope<Value>>(body) {
+    match serde_json::from_str(body) {
         Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
         Ok(Envelope { result: Some(value), .. }) if status < 300 => Ok(value),
         _ => Err(StoreError::of_text(body, status)),
     }
+}
+
+fn integers(status: u16, body: &str) -> Result<Vec<i64>, StoreError> {
+    let usual = if status < 300 && body.len() <= LONGEST { plain(body) } else { None };
+    if let Some(numbers) = usual {
+        return Ok(numbers);
+    }
+    let value = read_value(status, body)?;
+    // An integer written as a float is none.
+    let numbers = value.as_array().and_then(|items| items.iter().map(Value::as_i64).collect());
+    numbers.ok_or_else(|| StoreError::of_text(body, status))
+}
+
+/// The integers of a reply in the form that stores write it in, without a parser for all that JSON can be.
+fn plain(body: &str) -> Option<Vec<i64>> {
+    let list = body.strip_prefix("{\"result\":[")?.strip_suffix("]}")?;
+    list.split(',').map(whole).collect()
+}
+
+/// An integer as JSON has it: no sign but a minus, no zero in front.
+fn whole(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_one =
+        digits.bytes().all(|digit| digit.is_ascii_digit()) && (text == "0" || !digits.starts_with('0'));
+    text.parse().ok().filter(|_| is_one)
 }
 
 /// Takes the integers apart; `None` unless they are what the script can have said of these limits.
@@ -209,6 +232,10 @@ mod tests {
             r#"{"result":[]}"#,
             r#"{"result":[1]}"#,
             r#"{"result":[1,5,4,1000]}"#,
+            r#"{"result":[+1,5,4,1000,0]}"#,
+            r#"{"result":[01,5,4,1000,0]}"#,
+            r#"{"result":[1,5,4,1000,-0]}"#,
+            r#"{"result":[1,5,4,1000,9223372036854775808]}"#,
             r#"{"result":[1,5,4,1000,0,0]}"#,
             r#"{"result":[1.0,5.0,4.0,1000.0,0.0]}"#,
             r#"{"result":[1,5,-4,1000,0]}"#,

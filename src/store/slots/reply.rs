@@ -1,10 +1,11 @@
 //! What `slots.lua` says: what was done, who is refused and for how long, who holds and who waits.
 
-use serde::Deserialize;
+use serde_json::Value;
 
 use super::Operation;
 use crate::limit::Wait;
 use crate::store::error::{Class, StoreError};
+use crate::store::reply::value;
 
 /// Most characters of a reply that are looked at: a list of all holders and waiters is the longest.
 const LONGEST: usize = 4_194_304;
@@ -80,31 +81,10 @@ pub struct Holding {
     pub expires_ms: u64,
 }
 
-/// An element of a reply.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Item {
-    Number(i64),
-    Text(String),
-}
-
-/// The REST envelope.
-#[derive(Deserialize)]
-struct Envelope {
-    #[serde(default)]
-    result: Option<Vec<Item>>,
-    #[serde(default)]
-    error: Option<String>,
-}
-
 /// Reads a reply to `slots.lua`.
 pub fn read(status: u16, body: &str, operation: Operation) -> Result<Said, StoreError> {
-    if body.len() > LONGEST {
-        return Err(StoreError::new(Class::Malformed, "reply too long"));
-    }
-    match serde_json::from_str::<Envelope>(body) {
-        Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
-        Ok(Envelope { result: Some(items), .. }) if status < 300 => {
+    match value(status, body, LONGEST)? {
+        Value::Array(items) => {
             said(items, operation).ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape"))
         }
         _ => Err(StoreError::of_text(body, status)),
@@ -112,7 +92,7 @@ pub fn read(status: u16, body: &str, operation: Operation) -> Result<Said, Store
 }
 
 /// `None` unless it is what the script can have said to this operation.
-fn said(items: Vec<Item>, operation: Operation) -> Option<Said> {
+fn said(items: Vec<Value>, operation: Operation) -> Option<Said> {
     let mut items = items.into_iter();
     let code = whole(items.next())?;
     if operation == Operation::List {
@@ -147,7 +127,7 @@ fn said(items: Vec<Item>, operation: Operation) -> Option<Said> {
     }
 }
 
-fn listed(mut items: impl Iterator<Item = Item>) -> Option<Listed> {
+fn listed(mut items: impl Iterator<Item = Value>) -> Option<Listed> {
     let [clock_ms, limit, free, holding, waiting] = [
         whole(items.next())?,
         whole(items.next())?,
@@ -164,21 +144,18 @@ fn listed(mut items: impl Iterator<Item = Item>) -> Option<Listed> {
     (waiters.len() as u64 == waiting).then_some(Listed { clock_ms, limit, free, holders, waiters })
 }
 
-fn integer(item: Option<Item>) -> Option<i64> {
-    match item? {
-        Item::Number(number) => Some(number),
-        Item::Text(_) => None,
-    }
+fn integer(item: Option<Value>) -> Option<i64> {
+    item?.as_i64()
 }
 
-fn whole(item: Option<Item>) -> Option<u64> {
+fn whole(item: Option<Value>) -> Option<u64> {
     u64::try_from(integer(item)?).ok()
 }
 
-fn text(item: Option<Item>) -> Option<String> {
+fn text(item: Option<Value>) -> Option<String> {
     match item? {
-        Item::Text(text) => Some(text),
-        Item::Number(_) => None,
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 
