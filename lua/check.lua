@@ -6,7 +6,8 @@
 -- KEYS[2n+1]        the charge id, where there is one  ("FINGERPRINT REPLY…")
 -- ARGV[1]           the caller's clock in ms since the Unix epoch; empty: the store's own is used
 -- ARGV[2 ..]        six for each limit:
---   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow
+--   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow.
+--                   Behind b, f and s `+N`: with the cost as many units more as there are, up to N (permits)
 --   limit           units per window, or slots         window          ms; of c the lease
 --   burst           units at once from idle; of c the holder's id, 1 to 64 of A-Z a-z 0-9 _ -
 --   ttl             ms from which on an idle key says nothing
@@ -15,8 +16,9 @@
 --
 -- Reply: 1 or 0 (let through or not), then four integers for each limit: limit in force, whole units left, ms until
 -- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Of c, ms
--- until the first lease ends, 0 where nobody holds. Then for each c, in their order, the fence of the slot that was
--- taken, 0 if none was. Just 2 where the charge id belongs to a request with another fingerprint.
+-- until the first lease ends, 0 where nobody holds. Then one for each c and each limit with a modifier, in their order:
+-- the fence of the slot that was taken, 0 if none was; of `+` the units charged beyond the cost. Just 2 where the charge
+-- id belongs to a request with another fingerprint.
 --
 -- Invariants: a refusal writes nothing; every write carries its TTL; stored time never moves back, so a slow clock
 -- adds nothing; a stored time more than a minute ahead of the caller's is put to the store's clock, and where that
@@ -65,7 +67,7 @@ end
 
 local reply = { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 local writes, ttls = { false, false, false, false }, { false, false, false, false }
-local charging, refused, seats = true, false, nil
+local charging, refused, seats, granted = true, false, nil, nil
 
 repeat
   local again = false
@@ -74,6 +76,12 @@ repeat
     local algorithm, ttl = ARGV[arg], ARGV[arg + 4]
     local limit, window, burst, cost = ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3], ARGV[arg + 5] + 0
     local state, override = found[2 * i - 1], found[2 * i]
+    local more
+    if #algorithm > 1 then
+      more, algorithm = string.sub(algorithm, 3) + 0, string.sub(algorithm, 1, 1)
+      granted = granted or {}
+      granted[i] = 0
+    end
     local shadow = algorithm < 'a'
     if shadow then algorithm = string.lower(algorithm) end
     local banned, wait, left, reset, write, mended = nil, 0, 0, 0, false, false
@@ -125,6 +133,10 @@ repeat
       local charged = charging and wait == 0 and not banned and cost > 0
       if charged then used = used + cost * window end
       left = floor((burst * window - used) / window)
+      if more and charged and left > 0 then
+        if more > left then more = left end
+        used, left, granted[i] = used + more * window, left - more, more
+      end
       if used > 0 then reset = at - now + ceil(used / limit) end
       if charged or mended then
         -- Pairs of bytes, then bytes, by subtraction: every operand is a whole number, and no function is called.
@@ -293,6 +305,10 @@ repeat
           reset = start + window - now
         end
       end
+      if more and charged and left > 0 then
+        if more > left then more = left end
+        current, left, granted[i] = current + more, left - more, more
+      end
       if charged or mended then
         -- Halves, then bytes, by subtraction: every operand is a whole number, and no function is called.
         local b, d, f = index % 65536, current % 65536, previous % 65536
@@ -321,9 +337,10 @@ for i = 4 * n + 3, 17 do reply[i] = nil end
 for i = 1, n do
   if writes[i] then call('SET', KEYS[2 * i - 1], writes[i], 'PX', ttls[i]) end
 end
-if seats then
+if seats or granted then
   for i = 1, n do
-    local seat, key, arg = seats[i], KEYS[2 * i - 1], i * 6 - 4
+    local seat, key, arg = seats and seats[i], KEYS[2 * i - 1], i * 6 - 4
+    if granted and granted[i] then reply[#reply + 1] = granted[i] end
     if seat then
       local id, ends = ARGV[arg + 3], string.format('%.0f', (seat.clock or 0) + ARGV[arg + 2])
       if seat.taken and seat.fence then

@@ -244,6 +244,7 @@ mod tests {
                 shadow: false,
                 state: Some(state),
                 holder: holder.map(Rc::from),
+                more: 0,
             };
             let slots = check(Algorithm::Concurrency, 2, State::Holders(holders.clone()), Some(holder));
             decide(&[slots, check(Algorithm::FixedWindow, 2, count, None)], NOW)

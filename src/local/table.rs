@@ -150,7 +150,14 @@ impl Table {
             None => (self.overflow.get(&ask.key.stem).cloned(), Place::Overflow),
         };
         (
-            Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state, holder: ask.holder.clone() },
+            Check {
+                quota: ask.quota,
+                cost: ask.cost,
+                shadow: ask.shadow,
+                state,
+                holder: ask.holder.clone(),
+                more: 0,
+            },
             place,
         )
     }

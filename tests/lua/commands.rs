@@ -164,8 +164,14 @@ fn a_refusal_and_a_look_change_no_key() {
     let mut random = Random::new(seed);
     let mut refused = 0;
     for _ in 0..40 {
-        let habits =
-            Habits { clocks: Clocks::Off(30_000), limits: 4, exceptions: true, changes: true, store: false };
+        let habits = Habits {
+            clocks: Clocks::Off(30_000),
+            limits: 4,
+            exceptions: true,
+            changes: true,
+            store: false,
+            permits: true,
+        };
         let (mut generator, trace) = Generator::new(Random::new(random.next()), habits);
         let mut own = stage.lane(&Trace { base: Base::Past, ..trace });
         stage.client.call(&["FLUSHALL"]);

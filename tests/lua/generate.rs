@@ -23,6 +23,8 @@ pub struct Habits {
     pub changes: bool,
     /// PERSIST, clocks left to the store, and charge ids.
     pub store: bool,
+    /// Permits.
+    pub permits: bool,
 }
 
 /// How callers' clocks go.
@@ -52,6 +54,7 @@ impl Habits {
             exceptions: random.percent(30),
             changes: random.percent(40),
             store: random.percent(20),
+            permits: random.percent(30),
         }
     }
 }
@@ -127,6 +130,14 @@ impl Generator {
             true => Cost::All(costs[0]),
             false => Cost::Each(costs),
         });
+        if self.habits.permits && random.percent(60) {
+            let more = after.subjects.iter().map(|subject| match random.between(0, 9) {
+                0..2 => 0,
+                2..7 => random.scaled(1, in_force(subject, 0).0.capacity()),
+                _ => random.scaled(1, 20),
+            });
+            step.more = Some(Cost::Each(more.collect()));
+        }
         step
     }
 

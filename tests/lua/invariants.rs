@@ -15,8 +15,14 @@ const STEPS: u64 = 20_000;
 /// A store that contradicts no clock.
 const ANY_MS: u64 = u64::MAX / 2;
 
-const ONE: Habits =
-    Habits { clocks: Clocks::Honest, limits: 1, exceptions: false, changes: false, store: false };
+const ONE: Habits = Habits {
+    clocks: Clocks::Honest,
+    limits: 1,
+    exceptions: false,
+    changes: false,
+    store: false,
+    permits: false,
+};
 
 /// A request, what came of it, and what was known before and after.
 struct Turn<'h> {

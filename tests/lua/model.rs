@@ -168,7 +168,8 @@ impl Model {
             mended.push(state.as_mut().is_some_and(|state| state.repair(&quota, now_ms, store_ms)));
             // The model knows no bans; a cost that can never pass has the same effects.
             let cost = if ban.is_some() { quota.capacity() + 1 } else { step.cost_in(index) };
-            checks.push(Check { quota, cost, shadow: subject.rule.shadow, state, holder: None });
+            let more = step.more_in(index, &subject.rule.quota);
+            checks.push(Check { quota, cost, shadow: subject.rule.shadow, state, holder: None, more });
             bans.push(ban);
         }
         let decision = decide(&checks, now_ms);
@@ -190,6 +191,8 @@ impl Model {
                 ]),
             }
         }
+        let permits = checks.iter().zip(&decision.granted).filter(|(check, _)| check.more > 0);
+        reply.extend(permits.map(|(_, granted)| i64::try_from(*granted).expect("below 2^53")));
         let mut writes = Vec::with_capacity(checks.len());
         for (((subject, check), charged), mended) in
             self.subjects.iter_mut().zip(&checks).zip(decision.writes).zip(mended)

@@ -219,7 +219,11 @@ impl Lane {
         command.push(if step.store_clock { String::new() } else { step.clock_ms(self.base_ms).to_string() });
         for (limit, subject) in self.model.subjects.iter().enumerate() {
             let (quota, letter) = (subject.rule.quota, letter(subject.rule.quota.algorithm));
-            command.push(if subject.rule.shadow { letter.to_ascii_uppercase() } else { letter }.to_string());
+            let letter = if subject.rule.shadow { letter.to_ascii_uppercase() } else { letter };
+            command.push(match step.more_in(limit, &quota) {
+                0 => letter.to_string(),
+                more => format!("{letter}+{more}"),
+            });
             let numbers = [quota.limit, quota.window_ms, quota.burst, quota.ttl_ms(), step.cost_in(limit)];
             command.extend(numbers.iter().map(u64::to_string));
         }

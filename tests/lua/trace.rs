@@ -109,6 +109,9 @@ pub struct Step {
     /// Units asked for, 1 where not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Units wanted beyond the cost, of limits that lend any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Cost>,
     /// The limits from here on, where they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<String>>,
@@ -164,6 +167,15 @@ impl Step {
             None => 1,
             Some(Cost::All(cost)) => *cost,
             Some(Cost::Each(costs)) => costs[limit],
+        }
+    }
+
+    /// Units wanted beyond the cost in a limit of this quota.
+    pub fn more_in(&self, limit: usize, quota: &Quota) -> u64 {
+        match &self.more {
+            Some(Cost::All(more)) if quota.lends() => *more,
+            Some(Cost::Each(all)) if quota.lends() => all[limit],
+            _ => 0,
         }
     }
 

@@ -166,7 +166,7 @@ impl Store {
         }
         // The model knows no bans; a cost that can never pass has the same effects.
         let cost = if banned { quota.capacity() + 1 } else { ask.cost };
-        (Check { quota, cost, shadow: ask.shadow, state, holder: None }, banned)
+        (Check { quota, cost, shadow: ask.shadow, state, holder: None, more: 0 }, banned)
     }
 }
 

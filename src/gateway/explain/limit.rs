@@ -207,7 +207,7 @@ pub(super) fn explain(
 fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
     // Nothing is held that the holder's id could be held against.
     let holder = (ask.quota.algorithm == Algorithm::Concurrency).then(|| "".into());
-    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder };
+    let check = Check { quota: ask.quota, cost: ask.cost, shadow: ask.shadow, state: None, holder, more: 0 };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })
 }
