@@ -161,7 +161,7 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 33] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -189,6 +189,8 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 31] = [
     ("limit", "on_store_error", "[defaults] or an error"),
     ("limit", "exempt", "that of [defaults]"),
     ("limit", "idempotency", "no attribute"),
+    ("limit", "lease_batch", "no batches"),
+    ("limit", "lease_ttl", "no batches"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),

@@ -89,6 +89,7 @@ pub fn admit(
                 subject,
                 cost,
                 shadow: prepared.limit.shadow,
+                more: 0,
             }),
             _ => admission.blocked.push(Line {
                 limit: index,

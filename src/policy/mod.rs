@@ -214,6 +214,17 @@ pub struct Limit {
     pub exempt: Exempt,
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
+    /// `lease_batch` and `lease_ttl`: an isolate takes permits in batches and spends them alone.
+    pub batch: Option<Batch>,
+}
+
+/// How permits are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Most units that an isolate takes in one call, and has in hand of one subject.
+    pub units: u64,
+    /// For how many milliseconds they may be spent.
+    pub ttl_ms: u64,
 }
 
 /// How a limit counts.

@@ -6,6 +6,7 @@ mod gateway;
 mod jwt;
 mod lease;
 mod limits;
+mod permits;
 mod quota;
 mod routes;
 mod store;

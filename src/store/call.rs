@@ -60,6 +60,8 @@ pub struct Ask {
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,
+    /// Units asked for beyond the cost, which [`permit_arguments`] say too: permits to spend later.
+    pub more: u64,
 }
 
 /// What the keys of a limit begin with; the subject follows.
@@ -93,21 +95,27 @@ pub struct Check<'a> {
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     match quota.algorithm {
         Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
-        _ => listed(quota, shadow, itoa::Buffer::new().format(quota.burst)),
+        _ => listed(quota, shadow, "", itoa::Buffer::new().format(quota.burst)),
     }
 }
 
 /// The same for a request that takes a slot of a concurrency limit: `holder` is the id it takes it under, 1 to 64 of
 /// `A-Z a-z 0-9 _ -`, which no other request has.
 pub fn slot_arguments(quota: &Quota, shadow: bool, holder: &str) -> String {
-    listed(quota, shadow, holder)
+    listed(quota, shadow, "", holder)
 }
 
-fn listed(quota: &Quota, shadow: bool, fourth: &str) -> String {
+/// The same for a request that takes permits: with its cost up to `more` units more, as many as there are.
+pub fn permit_arguments(quota: &Quota, shadow: bool, more: u64) -> String {
+    let modifier = format!("+{more}");
+    listed(quota, shadow, &modifier, itoa::Buffer::new().format(quota.burst))
+}
+
+fn listed(quota: &Quota, shadow: bool, modifier: &str, fourth: &str) -> String {
     let letter = letter(quota.algorithm);
     let letter = if shadow { letter.to_ascii_uppercase() } else { letter };
     let Quota { limit, window_ms, .. } = quota;
-    format!(",\"{letter}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{}\"", quota.ttl_ms())
+    format!(",\"{letter}{modifier}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{}\"", quota.ttl_ms())
 }
 
 /// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
@@ -185,7 +193,7 @@ mod tests {
     fn ask() -> Ask {
         let quota = Quota { algorithm: Algorithm::TokenBucket, limit: 50, burst: 100, window_ms: 1000 };
         let arguments = arguments(&quota, false).into();
-        Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false }
+        Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false, more: 0 }
     }
 
     fn check(asks: &[Ask]) -> Check<'_> {
@@ -230,6 +238,13 @@ mod tests {
         let quota = Quota { algorithm: Algorithm::Concurrency, limit: 5, burst: 5, window_ms: 30_000 };
         assert_eq!(slot_arguments(&quota, false, "Ab_-1"), r#","c","5","30000","Ab_-1","32000""#);
         assert_eq!(arguments(&quota, true), r#","C","5","30000","-","32000""#);
+    }
+
+    #[test]
+    fn permits_are_asked_for_behind_the_letter() {
+        let quota = ask().quota;
+        assert_eq!(permit_arguments(&quota, false, 19), r#","b+19","50","1000","100","4000""#);
+        assert_eq!(permit_arguments(&quota, true, 1), r#","B+1","50","1000","100","4000""#);
     }
 
     #[test]

@@ -36,7 +36,7 @@ const TOKENS: &[&str] = &[
 
 fn ask(shadow: bool) -> Ask {
     let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow }
+    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow, more: 0 }
 }
 
 /// What is read of a reply here; other members may hold anything that is JSON, numbers no float can hold among them.

@@ -62,6 +62,7 @@ impl Gateway {
             subject: target.subject.clone(),
             cost: 0,
             shadow,
+            more: 0,
         }];
         let call = Call { target: target.clone(), what: What::Peek(plan) };
         let Some(form) = self.form else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, permits};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -25,6 +25,8 @@ pub(super) const LIMIT: &[&str] = &[
     "exempt",
     "idempotency",
     "lease",
+    "lease_batch",
+    "lease_ttl",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -139,6 +141,7 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
+    let batch = permits::batch(table, terms, quotas.as_ref());
     let quotas = quotas.filter(|_| sound)?;
     Some(Limit {
         name: name?,
@@ -154,6 +157,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
+        batch: batch?,
     })
 }
 

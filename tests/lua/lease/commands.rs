@@ -52,6 +52,7 @@ impl Bench {
             subject: self.subject.as_str().into(),
             cost,
             shadow: false,
+            more: 0,
         };
         let mut asks = vec![ask(0, self.quota(), call::slot_arguments(&self.quota(), false, id))];
         for limit in 0..rates {

@@ -236,7 +236,7 @@ impl Lane {
                 _ => call::arguments(&quota, shadow),
             };
             let cost = costs.get(limit).copied().unwrap_or(1);
-            Ask { limit, quota, arguments: arguments.into(), subject: "".into(), cost, shadow }
+            Ask { limit, quota, arguments: arguments.into(), subject: "".into(), cost, shadow, more: 0 }
         });
         asks.collect()
     }
