@@ -5,14 +5,15 @@ use std::rc::Rc;
 use super::answer::{Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
 use super::outcome::{Line, Outcome, Tier};
+use super::permits::Permitted;
 use super::prepared::Prepared;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::Verdict;
-use crate::policy::OnStoreError;
+use crate::policy::{Clock, OnStoreError};
 use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
 
 /// What a decision is for.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Purpose {
     /// A request to forward.
     Proxy {
@@ -22,9 +23,11 @@ pub(super) enum Purpose {
         origin: Option<String>,
         /// The id under which it takes slots, where a concurrency limit applies.
         holder: Option<Rc<str>>,
+        /// What it has to do with permits.
+        permitted: Option<Box<Permitted>>,
     },
     /// An answer of the decision API.
-    Check,
+    Check(Option<Box<Permitted>>),
     /// A call of the admin API.
     Admin(Box<admin::Call>),
 }
@@ -33,7 +36,15 @@ impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) => None,
+            Self::Check(_) | Self::Admin(_) => None,
+        }
+    }
+
+    /// What the decision has to do with permits; a look has nothing.
+    pub(super) fn permitted(&mut self) -> Option<&mut Option<Box<Permitted>>> {
+        match self {
+            Self::Proxy { permitted, .. } | Self::Check(permitted) => Some(permitted),
+            Self::Admin(_) => None,
         }
     }
 }
@@ -80,10 +91,10 @@ impl Gateway {
         &mut self,
         admission: Admission,
         charge: Option<ChargeId>,
-        purpose: Purpose,
+        mut purpose: Purpose,
         now_ms: u64,
     ) -> Step {
-        let Admission { asks, blocked, repeat } = admission;
+        let Admission { mut asks, blocked, repeat } = admission;
         if blocked.iter().any(Line::refuses) {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
@@ -94,11 +105,18 @@ impl Gateway {
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
+        if repeat.is_none() {
+            self.cover(&mut asks, &mut purpose, now_ms);
+            if asks.is_empty() {
+                return self.finish(Outcome::of(Tier::Cache, Vec::new()), purpose, now_ms);
+            }
+        }
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
+        self.want(&mut asks, &mut purpose, now_ms);
         self.send(form, asks, charge, purpose, now_ms)
     }
 
@@ -152,10 +170,12 @@ impl Gateway {
         let limits = &self.rules.limits;
         let stems = |ask: &Ask| limits.get(ask.limit).map(Prepared::stems).unwrap_or_default();
         let charge = pending.charge.as_ref().map(|charge| (self.rules.charge_stem.as_str(), charge));
+        // How long permits are good is counted by the store's clock: a caller's may be off, and so may the next one's.
+        let batch = pending.asks.iter().any(|ask| ask.more > 0);
         let check = call::Check {
             form: pending.attempt.form,
             by: pending.attempt.by,
-            clock: self.rules.policy.store.clock,
+            clock: if batch { Clock::Store } else { self.rules.policy.store.clock },
             now_ms: pending.attempt.asked_ms,
             asks: &pending.asks,
             charge,
@@ -174,7 +194,7 @@ impl Gateway {
     fn decided(
         &mut self,
         asks: &[Ask],
-        purpose: Purpose,
+        mut purpose: Purpose,
         answered: &Answered,
         asked_ms: u64,
         now_ms: u64,
@@ -187,6 +207,7 @@ impl Gateway {
         self.remember(asks, &answered.verdicts, asked_ms);
         outcome.fences.clone_from(&answered.fences);
         self.feed(asks, &answered.verdicts, now_ms);
+        self.permit(asks, answered, &mut outcome, &mut purpose, asked_ms);
         self.finish(outcome, purpose, asked_ms)
     }
 

@@ -25,6 +25,7 @@ pub mod log;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod permits;
 pub mod prepared;
 pub mod problem;
 mod readings;
@@ -65,7 +66,7 @@ use sampling::Sampler;
 use secret::Secret;
 use slot_calls::SlotCalls;
 
-use crate::local::{Refusals, Table};
+use crate::local::{Permits, Refusals, Table};
 use crate::policy::{PolicyError, Route, Unmatched};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
@@ -106,6 +107,7 @@ pub struct Gateway {
     retries: Budget,
     local: Table,
     refusals: Refusals,
+    permits: Permits,
     health: Health,
     counters: Counters,
     metrics: Metrics,
@@ -146,6 +148,7 @@ impl Gateway {
             retries: Budget::new(policy.store.retry),
             local: Table::new(policy.degraded.max_subjects),
             refusals: Refusals::new(policy.store.remember_ms),
+            permits: Permits::default(),
             health: Health::default(),
             counters: Counters::default(),
             metrics,
@@ -219,7 +222,8 @@ impl Gateway {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
+                let purpose = Purpose::Proxy { route: index, origin, holder, permitted: None };
+                self.decide(admission, charge, purpose, now_ms)
             }
         }
     }
@@ -237,14 +241,18 @@ impl Gateway {
     }
 
     /// Turns an outcome into the answer its purpose wants.
-    fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
+    fn finish(&mut self, outcome: Outcome, mut purpose: Purpose, now_ms: u64) -> Step {
+        let outcome = match purpose.permitted().and_then(Option::take) {
+            Some(permitted) => self.settled(outcome, *permitted),
+            None => outcome,
+        };
         let (origin, holder) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
-            Purpose::Check => {
+            Purpose::Check(_) => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder } => {
+            Purpose::Proxy { route, origin, holder, .. } => {
                 self.record(&outcome, Some(route), now_ms);
                 (origin, holder)
             }

@@ -4,6 +4,7 @@
 //! policy is reported once and changes nothing, and neither does a namespace that cannot be read. What counts and
 //! what watches the store outlives the change: see [`Gateway::adopt`].
 
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use sha2::{Digest as _, Sha256};
@@ -12,8 +13,8 @@ use super::rules::{Rules, in_binding};
 use super::settings::Bindings;
 use super::{Answer, Gateway, Step, log, problem, verify};
 use crate::local::Refusals;
-use crate::policy::PolicyError;
 use crate::policy::error::Wrong;
+use crate::policy::{Batch, PolicyError};
 use crate::store::Form;
 
 /// Longest policy that is taken from the namespace, in bytes.
@@ -193,6 +194,9 @@ impl Gateway {
         self.refusals = Refusals::new(store.remember_ms);
         let stems: Vec<&str> = rules.limits.iter().map(|limit| limit.stems().state).collect();
         self.local.configure(rules.policy.degraded.max_subjects, &stems);
+        let batches = rules.limits.iter().filter_map(|limit| Some((&*limit.state_stem, limit.limit.batch?)));
+        let batches: HashMap<&str, Batch> = batches.collect();
+        self.permits.configure(|stem| batches.get(stem).copied());
         self.metrics.place(&mut rules.limits);
         self.log.extend(verify::secret_wanting(rules.policy.jwt.as_ref(), &self.bindings.texts));
         self.rules = Rc::new(rules);

@@ -187,10 +187,8 @@ mod tests {
 
     #[test]
     fn permits_follow_the_limits_that_lend() {
-        let slot = Ask {
-            quota: Quota { algorithm: Algorithm::Concurrency, ..ask(false).quota },
-            ..ask(false)
-        };
+        let slot =
+            Ask { quota: Quota { algorithm: Algorithm::Concurrency, ..ask(false).quota }, ..ask(false) };
         let asks = [Ask { more: 4, ..ask(false) }, slot, ask(false), Ask { more: 2, ..ask(true) }];
         let limits = "5,0,1000,0, 5,4,900,0, 5,4,1000,0, 5,0,700,700";
         let with = |rest: &str| format!(r#"{{"result":[1,{limits}{rest}]}}"#);

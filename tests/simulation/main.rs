@@ -29,6 +29,7 @@ mod faults;
 mod flood;
 mod isolate;
 mod law;
+mod leased;
 mod permits;
 mod random;
 mod scenario;

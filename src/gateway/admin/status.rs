@@ -22,6 +22,7 @@ impl Gateway {
             (Some(_), Phase::Closed | Phase::HalfOpen) => "store",
         };
         let store = self.store_status(phase, now_ms);
+        let permits = self.permit_counts(now_ms);
         let mut text = String::with_capacity(2_048);
         // Writing to a String cannot fail.
         let _ = write!(
@@ -39,11 +40,17 @@ impl Gateway {
         let _ = write!(
             text,
             "\"memory\":{{\"refusals\":{},\"subjects\":{},\"max_subjects\":{},\"bytes\":{}}},\
+             \"permits\":{{\"batches\":{},\"granted\":{},\"spent\":{},\"lapsed\":{},\"in_hand\":{}}},\
              \"decisions\":{{\"allowed\":{},\"refused\":{}}},\"refusals_not_logged\":{},\"limits\":[",
             self.refusals.len(),
             self.local.len(),
             self.rules.policy.degraded.max_subjects,
             self.local.bytes(),
+            permits.batches,
+            permits.granted,
+            permits.spent,
+            permits.lapsed,
+            permits.in_hand(),
             self.metrics.decisions.sum("allowed"),
             self.metrics.decisions.sum("refused"),
             self.sampler.not_logged(),

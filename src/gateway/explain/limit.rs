@@ -46,8 +46,19 @@ pub struct Explained {
     pub exempt: Exemptions,
     /// The attribute that names a logical request, with what the request holds.
     pub idempotency: Option<Part>,
+    /// How an isolate takes permits, if it does.
+    pub permits: Option<Permits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
+}
+
+/// Permits that an isolate takes in one call and spends alone.
+#[derive(Debug, Serialize)]
+pub struct Permits {
+    /// Most units in one call.
+    pub batch: u64,
+    /// For how long they may be spent.
+    pub ttl: String,
 }
 
 /// Whether a limit counts a request.
@@ -199,6 +210,9 @@ pub(super) fn explain(
             .map(|ask| counted(&settle::shared(ask.quota, gateway.rules.policy.degraded.share))),
         exempt,
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
+        permits: limit
+            .batch
+            .map(|batch| Permits { batch: batch.units, ttl: duration::to_text(batch.ttl_ms) }),
         problem,
     })
 }

@@ -122,6 +122,13 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
     if let Some(part) = &limit.idempotency {
         line(out, "idempotency", &format!("{}; a repeat is charged once", part_text(part)))?;
     }
+    if let Some(permits) = &limit.permits {
+        let text = format!(
+            "{} at a time, spent alone within {}; a subject may lose as many on each isolate",
+            permits.batch, permits.ttl
+        );
+        line(out, "permits", &text)?;
+    }
     if let Some(first) = &limit.from_idle {
         let word = if first.passes { "passes" } else { "refused" };
         line(out, "from idle", &format!("{word}, {} left", first.remaining))?;

@@ -91,10 +91,11 @@ fn ends_with_its_window(field: &Field<'_>, ttl_ms: u64, terms: Terms<'_>) -> boo
 
 /// Whether every plan has as much at once.
 fn is_there(field: &Field<'_>, units: u64, quotas: &Quotas) -> bool {
-    let capacities = [&quotas.base].into_iter().chain(quotas.plans.values()).filter_map(|quota| match quota {
-        Quota::Limited(capacity) => Some(capacity.burst.get()),
-        Quota::Unlimited | Quota::Blocked => None,
-    });
+    let capacities =
+        [&quotas.base].into_iter().chain(quotas.plans.values()).filter_map(|quota| match quota {
+            Quota::Limited(capacity) => Some(capacity.burst.get()),
+            Quota::Unlimited | Quota::Blocked => None,
+        });
     match capacities.min() {
         Some(least) if units > least => {
             field.wrong(

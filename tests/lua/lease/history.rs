@@ -116,7 +116,8 @@ impl Actor {
         let epoch =
             std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock past 1970").as_millis() as u64;
         let arguments = call::slot_arguments(&QUOTA, false, id).into();
-        let asks = [Ask { limit: 0, quota: QUOTA, arguments, subject: "s".into(), cost: 1, shadow: false, more: 0 }];
+        let asks =
+            [Ask { limit: 0, quota: QUOTA, arguments, subject: "s".into(), cost: 1, shadow: false, more: 0 }];
         let body = self.run(|by| {
             let now_ms = epoch + skew - 10_000;
             let check =
