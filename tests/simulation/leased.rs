@@ -39,8 +39,8 @@ struct Rule {
 impl Rule {
     fn draw(random: &mut Random) -> Self {
         let (algorithm, name) = random.pick(&LENDING);
-        let limit = random.between(2, 60);
-        let burst = if algorithm == Algorithm::TokenBucket { random.between(2, 90) } else { limit };
+        let limit = random.pick(&[random.clone().between(2, 20), random.clone().between(20, 200)]);
+        let burst = if algorithm == Algorithm::TokenBucket { random.between(2, 200) } else { limit };
         let window_ms = random.pick(&[500, 1_000, 4_000]);
         let ttl_ms = random.pick(&[100, 300, 500]);
         let batch = random.percent(80).then(|| (random.between(2, limit.min(burst)), ttl_ms));
@@ -121,7 +121,7 @@ struct World {
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let rules: Vec<Rule> = (0..random.between(1, 2)).map(|_| Rule::draw(&mut random)).collect();
+        let rules: Vec<Rule> = (0..random.pick(&[1, 1, 2])).map(|_| Rule::draw(&mut random)).collect();
         let store_clock = random.percent(50);
         let policy = serde_json::json!({
             "version": 1,
@@ -273,7 +273,7 @@ fn limit(key: &str) -> usize {
 
 #[test]
 fn no_more_passes_than_the_limit_says() {
-    let cached = seeds::each(800, |seed| {
+    let ended = seeds::each(500, |seed| {
         let mut world = World::new(seed);
         world.play();
         world.assert_kept();
@@ -284,11 +284,12 @@ fn no_more_passes_than_the_limit_says() {
             assert!(world.lossy || counts.in_hand() == 0, "an hour later: {counts:?}");
             assert!(counts.spent + counts.lapsed <= counts.granted, "{counts:?}");
         }
-        world.cached
+        (world.cached, world.passed[0].len() as u64)
     });
-    let (total, most) = (cached.iter().sum::<u64>(), cached.len() as u64 * REQUESTS);
+    let (cached, passed) = ended.iter().fold((0, 0), |sum, end| (sum.0 + end.0, sum.1 + end.1));
     assert!(
-        total * 5 > most,
-        "{total} of {most} requests were decided by permits, too few to prove anything"
+        cached * 5 > passed,
+        "{cached} of {passed} requests passed by permits, too few to prove anything"
     );
+    println!("{cached} of {passed} requests passed by permits");
 }
