@@ -139,3 +139,6 @@ impl Gateway {
         outcome
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -302,3 +302,6 @@ impl Entry {
         Self { quota, batch, grants: Vec::new(), under_way: None, told: Told::default() }
     }
 }
+
+#[cfg(test)]
+mod tests;
