@@ -21,6 +21,9 @@
 
 #[path = "../support/random.rs"]
 mod generator;
+#[path = "../support/redis.rs"]
+#[allow(dead_code, reason = "other tests speak more of its protocol")]
+mod redis;
 
 mod breaker;
 mod clock;
