@@ -4,7 +4,6 @@
 //! policy is reported once and changes nothing, and neither does a namespace that cannot be read. What counts and
 //! what watches the store outlives the change: see [`Gateway::adopt`].
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use sha2::{Digest as _, Sha256};
@@ -195,8 +194,9 @@ impl Gateway {
         let stems: Vec<&str> = rules.limits.iter().map(|limit| limit.stems().state).collect();
         self.local.configure(rules.policy.degraded.max_subjects, &stems);
         let batches = rules.limits.iter().filter_map(|limit| Some((&*limit.state_stem, limit.limit.batch?)));
-        let batches: HashMap<&str, Batch> = batches.collect();
-        self.permits.configure(|stem| batches.get(stem).copied());
+        let batches: Vec<(&str, Batch)> = batches.collect();
+        let taken = |stem: &str| batches.iter().find(|(own, _)| *own == stem).map(|(_, batch)| *batch);
+        self.permits.configure(taken);
         self.metrics.place(&mut rules.limits);
         self.log.extend(verify::secret_wanting(rules.policy.jwt.as_ref(), &self.bindings.texts));
         self.rules = Rc::new(rules);

@@ -6,25 +6,25 @@
 //! than one batch of it in hand. The table is bounded: a subject that finds no room is asked about request by request.
 
 use std::cell::Cell;
-use std::num::NonZeroUsize;
+use std::collections::HashMap;
 use std::rc::Rc;
-
-use lru::LruCache;
 
 use super::Key;
 use crate::limit::{Quota, Verdict, Wait};
 use crate::policy::Batch;
 
 /// Most subjects that permits are kept of.
-const CAPACITY: NonZeroUsize = NonZeroUsize::MIN.saturating_add(9_999);
+const CAPACITY: usize = 10_000;
 
-/// Entries looked at, from the least recently used on, for one to drop that says nothing any more.
-const LOOKED_AT: usize = 8;
+/// How often a full table is swept of those that say nothing any more, at most, in milliseconds.
+const SWEEP_MS: u64 = 1_000;
 
 /// The permits of an isolate.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Permits {
-    known: LruCache<Key, Entry>,
+    known: HashMap<Key, Entry>,
+    /// From the last sweep to when the next may be.
+    swept: Term,
     counts: Counts,
     lapsed: Rc<Cell<u64>>,
 }
@@ -61,7 +61,7 @@ pub struct Wanted {
 
 /// A time by the isolate's clock, in milliseconds since the Unix epoch. Before its beginning the clock has been set back,
 /// so that nothing is known of its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Term {
     /// Included.
     pub from_ms: u64,
@@ -148,12 +148,6 @@ impl Entry {
     }
 }
 
-impl Default for Permits {
-    fn default() -> Self {
-        Self { known: LruCache::new(CAPACITY), counts: Counts::default(), lapsed: Rc::default() }
-    }
-}
-
 impl Permits {
     /// Holds as many permits as a request costs, where there are that many, with what the limit then says of it.
     pub fn hold(&mut self, key: &Key, quota: &Quota, cost: u64, now_ms: u64) -> Option<(Held, Verdict)> {
@@ -198,11 +192,11 @@ impl Permits {
         if cost == 0 || cost >= batch.units {
             return None;
         }
-        if self.known.peek(key).is_none() {
+        if !self.known.contains_key(key) {
             if !self.has_room(now_ms) {
                 return None;
             }
-            self.known.put(key.clone(), Entry::new(*quota, batch));
+            self.known.insert(key.clone(), Entry::new(*quota, batch));
         }
         let entry = self.known.get_mut(key)?;
         entry.settle(now_ms);
@@ -254,19 +248,19 @@ impl Permits {
 
     /// A batch is no longer under way, whatever came of it.
     pub fn heard(&mut self, key: &Key, id: u64) {
-        if let Some(entry) = self.known.peek_mut(key) {
+        if let Some(entry) = self.known.get_mut(key) {
             entry.under_way = entry.under_way.filter(|(known, _)| *known != id);
         }
     }
 
     /// Permits of a subject that nobody holds.
     pub fn left(&self, key: &Key) -> u64 {
-        self.known.peek(key).map_or(0, Entry::left)
+        self.known.get(key).map_or(0, Entry::left)
     }
 
     /// Gives up what is in hand of one subject, and what is under way.
     pub fn forget(&mut self, key: &Key) {
-        if let Some(mut entry) = self.known.pop(key) {
+        if let Some(mut entry) = self.known.remove(key) {
             entry.end();
         }
     }
@@ -274,26 +268,34 @@ impl Permits {
     /// Gives up what another policy's limits would not take in the same way. `still` says how a limit, known by the
     /// beginning of its keys, takes permits now.
     pub fn configure(&mut self, still: impl Fn(&str) -> Option<Batch>) {
-        let known = self.known.iter().filter(|(key, entry)| still(&key.stem) != Some(entry.batch));
-        let gone: Vec<Key> = known.map(|(key, _)| key.clone()).collect();
-        gone.iter().for_each(|key| self.forget(key));
+        self.known.retain(|key, entry| {
+            let stays = still(&key.stem) == Some(entry.batch);
+            if !stays {
+                entry.end();
+            }
+            stays
+        });
     }
 
     /// What was counted so far, what is over by now included.
     pub fn counts(&mut self, now_ms: u64) -> Counts {
-        self.known.iter_mut().for_each(|(_, entry)| entry.settle(now_ms));
+        self.known.values_mut().for_each(|entry| entry.settle(now_ms));
         Counts { lapsed: self.lapsed.get(), ..self.counts }
     }
 
     fn has_room(&mut self, now_ms: u64) -> bool {
-        if self.known.len() < CAPACITY.get() {
-            return true;
+        if self.known.len() >= CAPACITY && !self.swept.holds(now_ms) {
+            self.swept = Term { from_ms: now_ms, until_ms: now_ms.saturating_add(SWEEP_MS) };
+            self.known.retain(|_, entry| {
+                entry.settle(now_ms);
+                let stays = !entry.is_idle();
+                if !stays {
+                    entry.end();
+                }
+                stays
+            });
         }
-        self.known.iter_mut().rev().take(LOOKED_AT).for_each(|(_, entry)| entry.settle(now_ms));
-        let idle = self.known.iter().rev().take(LOOKED_AT).find(|(_, entry)| entry.is_idle());
-        let idle = idle.map(|(key, _)| key.clone());
-        idle.iter().for_each(|key| self.forget(key));
-        idle.is_some()
+        self.known.len() < CAPACITY
     }
 }
 

@@ -48,15 +48,18 @@ describe('permits of three gateways', () => {
     });
   }
 
-  test('50,000 requests at once on a limit of 20,000: no more pass, and the store is asked about few', async () => {
-    const [all, most, batch] = [50_000, 20_000, 500];
+  test('10,000 requests at once on a limit of 4,000: no more pass, and the store is asked about few', async () => {
+    const [all, most, batch] = [9_999, 4_000, 200];
     const text = policy([leased(batch, { ...TINY_REFILL, burst: most })], undefined, { store: { remember: '10m' } });
     const edges = await Promise.all(Array.from({ length: GATEWAYS }, () => world.gateway(text)));
-    const agents = edges.map(() => new Agent({ keepAlive: true, maxSockets: AT_ONCE / GATEWAYS }));
-    const one = (/** @type {number} */ index) =>
-      edges[index % GATEWAYS].send('/a', { agent: agents[index % GATEWAYS] });
-    const replies = await many(all, one, AT_ONCE);
-    for (const agent of agents) agent.destroy();
+    // Each gateway by connections of its own, so that none is idle for so long that it is closed.
+    const each = edges.map(async (edge) => {
+      const agent = new Agent({ keepAlive: true });
+      const replies = await many(all / GATEWAYS, () => edge.send('/a', { agent }), AT_ONCE / GATEWAYS);
+      agent.destroy();
+      return replies;
+    });
+    const replies = (await Promise.all(each)).flat();
     const { 200: passed, 429: refused } = statuses(replies);
     assert.equal(passed + refused, all);
     const counts = await Promise.all(edges.map(permits));
@@ -75,7 +78,7 @@ describe('permits of three gateways', () => {
     assert.equal(byStore.length, passed - spent);
     assert.ok(spent <= sum('batches') * (batch - 1));
     assert.ok(sum('batches') <= most / batch + 2 * GATEWAYS, `${sum('batches')} batches`);
-    assert.ok(store * 4 < passed, `${store} calls for ${passed} that passed`);
+    assert.ok(store * 2 < passed, `${store} calls for ${passed} that passed`);
   });
 });
 
