@@ -57,17 +57,20 @@ impl Gateway {
         }
         let Some(permitted) = purpose.permitted() else { return };
         let permitted = permitted.get_or_insert_default();
-        let mut place = 0_usize;
-        asks.retain(|ask| {
-            let here = place;
-            place = place.saturating_add(1);
+        let (mut at, mut place) = (0_usize, 0_usize);
+        while let Some(ask) = asks.get(at) {
             let held = takes(ask)
                 .then(|| self.permits.hold(&settle::key(limits, ask), &ask.quota, ask.cost, now_ms))
                 .flatten();
-            let Some((held, verdict)) = held else { return true };
-            permitted.covered.push(Covered { place: here, line: settle::line(ask, verdict), held });
-            false
-        });
+            match held {
+                Some((held, verdict)) => {
+                    permitted.covered.push(Covered { place, line: settle::line(ask, verdict), held });
+                    asks.remove(at);
+                }
+                None => at = at.saturating_add(1),
+            }
+            place = place.saturating_add(1);
+        }
     }
 
     /// Asks for a batch with each limit that takes permits, where none is under way.

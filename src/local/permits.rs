@@ -109,7 +109,7 @@ pub struct Held(Vec<(Rc<Grant>, u64)>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        for (grant, units) in self.0.drain(..) {
+        while let Some((grant, units)) = self.0.pop() {
             let to = if grant.over.get() { &grant.lapsed } else { &grant.left };
             to.set(to.get().saturating_add(units));
         }
@@ -144,7 +144,9 @@ impl Entry {
     }
 
     fn end(&mut self) {
-        self.grants.drain(..).for_each(|grant| grant.end());
+        while let Some(grant) = self.grants.pop() {
+            grant.end();
+        }
     }
 }
 
@@ -268,8 +270,13 @@ impl Permits {
     /// Gives up what another policy's limits would not take in the same way. `still` says how a limit, known by the
     /// beginning of its keys, takes permits now.
     pub fn configure(&mut self, still: impl Fn(&str) -> Option<Batch>) {
+        self.keep(&|key, entry| still(&key.stem) == Some(entry.batch));
+    }
+
+    /// Gives up all but these.
+    fn keep(&mut self, stays: &dyn Fn(&Key, &mut Entry) -> bool) {
         self.known.retain(|key, entry| {
-            let stays = still(&key.stem) == Some(entry.batch);
+            let stays = stays(key, entry);
             if !stays {
                 entry.end();
             }
@@ -286,13 +293,9 @@ impl Permits {
     fn has_room(&mut self, now_ms: u64) -> bool {
         if self.known.len() >= CAPACITY && !self.swept.holds(now_ms) {
             self.swept = Term { from_ms: now_ms, until_ms: now_ms.saturating_add(SWEEP_MS) };
-            self.known.retain(|_, entry| {
+            self.keep(&|_, entry| {
                 entry.settle(now_ms);
-                let stays = !entry.is_idle();
-                if !stays {
-                    entry.end();
-                }
-                stays
+                !entry.is_idle()
             });
         }
         self.known.len() < CAPACITY

@@ -91,19 +91,17 @@ fn ends_with_its_window(field: &Field<'_>, ttl_ms: u64, terms: Terms<'_>) -> boo
 
 /// Whether every plan has as much at once.
 fn is_there(field: &Field<'_>, units: u64, quotas: &Quotas) -> bool {
-    let capacities =
-        [&quotas.base].into_iter().chain(quotas.plans.values()).filter_map(|quota| match quota {
-            Quota::Limited(capacity) => Some(capacity.burst.get()),
-            Quota::Unlimited | Quota::Blocked => None,
-        });
-    match capacities.min() {
-        Some(least) if units > least => {
-            field.wrong(
-                format!("a batch of {units} is more than the smallest plan's capacity, {least}"),
-                format!("write at most {least}; a tenth of it is a good batch"),
-            );
-            false
+    let mut least = u64::MAX;
+    for quota in quotas.plans.values().chain([&quotas.base]) {
+        if let Quota::Limited(capacity) = quota {
+            least = least.min(capacity.burst.get());
         }
-        _ => true,
     }
+    if units > least {
+        field.wrong(
+            format!("a batch of {units} is more than the smallest plan's capacity, {least}"),
+            format!("write at most {least}; a tenth of it is a good batch"),
+        );
+    }
+    units <= least
 }
