@@ -161,7 +161,7 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 32] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 34] = [
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -190,6 +190,8 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 32] = [
     ("limit", "exempt", "that of [defaults]"),
     ("limit", "idempotency", "no attribute"),
     ("limit", "over_limit", "it is refused"),
+    ("limit", "lease_batch", "no batches"),
+    ("limit", "lease_ttl", "no batches"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),

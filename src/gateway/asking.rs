@@ -7,6 +7,7 @@ use super::answer::{Begin, Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
 use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
+use super::permits::Permitted;
 use super::prepared::Prepared;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::{Verdict, Wait};
@@ -14,7 +15,7 @@ use crate::policy::{Clock, OnStoreError};
 use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
 
 /// What a decision is for.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Purpose {
     /// A request to forward.
     Proxy {
@@ -28,9 +29,11 @@ pub(super) enum Purpose {
         waiting: Waiting,
         /// Whether it reaches the origin while the store decides.
         start: Start,
+        /// What it has to do with permits.
+        permitted: Option<Box<Permitted>>,
     },
     /// An answer of the decision API.
-    Check,
+    Check(Option<Box<Permitted>>),
     /// A call of the admin API.
     Admin(Box<admin::Call>),
 }
@@ -39,7 +42,15 @@ impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) => None,
+            Self::Check(_) | Self::Admin(_) => None,
+        }
+    }
+
+    /// What the decision has to do with permits; a look has nothing.
+    pub(super) fn permitted(&mut self) -> Option<&mut Option<Box<Permitted>>> {
+        match self {
+            Self::Proxy { permitted, .. } | Self::Check(permitted) => Some(permitted),
+            Self::Admin(_) => None,
         }
     }
 }
@@ -86,10 +97,10 @@ impl Gateway {
         &mut self,
         admission: Admission,
         charge: Option<ChargeId>,
-        purpose: Purpose,
+        mut purpose: Purpose,
         now_ms: u64,
     ) -> Step {
-        let Admission { asks, blocked, repeat } = admission;
+        let Admission { mut asks, blocked, repeat } = admission;
         if blocked.iter().any(Line::refuses) {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
@@ -101,11 +112,18 @@ impl Gateway {
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
+        if repeat.is_none() {
+            self.cover(&mut asks, &mut purpose, now_ms);
+            if asks.is_empty() {
+                return self.finish(Outcome::of(Tier::Cache, Vec::new()), purpose, now_ms);
+            }
+        }
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
+        self.want(&mut asks, &mut purpose, now_ms);
         self.send(form, asks, charge, purpose, now_ms)
     }
 
@@ -163,7 +181,7 @@ impl Gateway {
         let check = call::Check {
             form: pending.attempt.form,
             by: pending.attempt.by,
-            clock: self.rules.policy.store.clock,
+            clock: clock(self.rules.policy.store.clock, &pending.asks),
             now_ms: pending.attempt.asked_ms,
             asks: &pending.asks,
             charge,
@@ -186,7 +204,7 @@ impl Gateway {
     fn decided(
         &mut self,
         asks: &[Ask],
-        purpose: Purpose,
+        mut purpose: Purpose,
         answered: &Answered,
         asked_ms: u64,
         now_ms: u64,
@@ -201,10 +219,11 @@ impl Gateway {
         let hold_ms = hold_ms(&mut asks.iter(), &answered.holds);
         if hold_ms > 0 {
             // By the store's clock it may have been decided just now: nothing of it has passed for certain.
-            let edge = self.rules.policy.store.clock == Clock::Edge;
+            let edge = clock(self.rules.policy.store.clock, asks) == Clock::Edge;
             outcome.hold = Hold::of(hold_ms, if edge { asked_ms } else { now_ms }, now_ms);
         }
         self.feed(asks, &answered.verdicts, now_ms);
+        self.permit(asks, answered, &mut outcome, &mut purpose, asked_ms);
         self.finish(outcome, purpose, asked_ms)
     }
 
@@ -244,4 +263,10 @@ impl Gateway {
             }
         }
     }
+}
+
+/// Whose clock decides. How long permits are good is counted by the store's: a caller's may be off, and so may the next
+/// one's.
+fn clock(usual: Clock, asks: &[Ask]) -> Clock {
+    if asks.iter().any(|ask| ask.more > 0) { Clock::Store } else { usual }
 }

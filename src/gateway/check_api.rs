@@ -143,7 +143,7 @@ impl Gateway {
             Ok(mut admission) => {
                 look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
-                self.decide(admission, charge, Purpose::Check, now_ms)
+                self.decide(admission, charge, Purpose::Check(None), now_ms)
             }
         }
     }

@@ -27,6 +27,7 @@ pub mod log;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod permits;
 mod places;
 pub mod prepared;
 pub mod problem;
@@ -70,7 +71,7 @@ use sampling::Sampler;
 use secret::Secret;
 use slot_calls::SlotCalls;
 
-use crate::local::{Refusals, Table};
+use crate::local::{Permits, Refusals, Table};
 use crate::policy::{PolicyError, Route, Unmatched};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
@@ -113,6 +114,7 @@ pub struct Gateway {
     ahead: Ahead,
     local: Table,
     refusals: Refusals,
+    permits: Permits,
     health: Health,
     counters: Counters,
     metrics: Metrics,
@@ -155,6 +157,7 @@ impl Gateway {
             ahead: Ahead::default(),
             local: Table::new(policy.degraded.max_subjects),
             refusals: Refusals::new(policy.store.remember_ms),
+            permits: Permits::default(),
             health: Health::default(),
             counters: Counters::default(),
             metrics,
@@ -233,7 +236,8 @@ impl Gateway {
                 // A client that names its request fears that it runs twice.
                 let fit = optimistic && admission.repeat.is_none() && ahead::is_fit(request);
                 let start = if fit { Start::Fit } else { Start::Never };
-                let purpose = Purpose::Proxy { route: index, origin, holder, waiting, start };
+                let purpose =
+                    Purpose::Proxy { route: index, origin, holder, waiting, start, permitted: None };
                 self.decide(admission, charge, purpose, now_ms)
             }
         }
@@ -252,14 +256,18 @@ impl Gateway {
     }
 
     /// Turns an outcome into the answer its purpose wants.
-    fn finish(&mut self, mut outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
+    fn finish(&mut self, outcome: Outcome, mut purpose: Purpose, now_ms: u64) -> Step {
+        let mut outcome = match purpose.permitted().and_then(Option::take) {
+            Some(permitted) => self.settled(outcome, *permitted),
+            None => outcome,
+        };
         let (origin, holder) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
-            Purpose::Check => {
+            Purpose::Check(_) => {
                 self.record(&outcome, None, now_ms);
                 return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
             }
-            Purpose::Proxy { route, origin, holder, waiting, start } => {
+            Purpose::Proxy { route, origin, holder, waiting, start, .. } => {
                 self.placed(&mut outcome, waiting);
                 self.ahead.end(start, outcome.allowed());
                 self.record(&outcome, Some(route), now_ms);

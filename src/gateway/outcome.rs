@@ -12,7 +12,7 @@ use crate::store::Ask;
 pub enum Tier {
     /// The store.
     Store,
-    /// The isolate, from a refusal of the store's that it remembers.
+    /// The isolate, from a refusal of the store's that it remembers, or by permits that it has in hand.
     Cache,
     /// The isolate, because no store is configured.
     Isolate,

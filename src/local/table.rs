@@ -159,6 +159,7 @@ impl Table {
                 state,
                 holder: ask.holder.clone(),
                 ahead_ms: ask.ahead_ms,
+                more: 0,
             },
             place,
         )

@@ -24,6 +24,10 @@ pub const MIN_WINDOW_MS: u64 = 100;
 pub const MAX_WINDOW_MS: u64 = 34_560_000_000;
 /// `lease` of a concurrency limit in milliseconds.
 pub const LEASE_MS: (u64, u64) = (1_000, 86_400_000);
+/// `lease_batch`, before the capacity bounds it: a batch of one would be no batch.
+pub const BATCH: (u64, u64) = (2, MAX_COUNT);
+/// `lease_ttl` in milliseconds: what is taken and not spent by then is lost, so nobody wants it long.
+pub const BATCH_TTL_MS: (u64, u64) = (100, 60_000);
 /// Most slots of a concurrency limit: what has expired is dropped by the one request that next takes a slot.
 pub const MAX_SLOTS: u64 = 10_000;
 /// How often a holder renews within one lease, so that one lost renewal costs nothing.

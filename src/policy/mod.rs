@@ -216,6 +216,8 @@ pub struct Limit {
     pub idempotency: Option<KeyPart>,
     /// What becomes of a request that is over it; `None` refuses.
     pub over_limit: Option<OverLimit>,
+    /// `lease_batch` and `lease_ttl`: an isolate takes permits in batches and spends them alone.
+    pub batch: Option<Batch>,
 }
 
 /// `over_limit`.
@@ -239,6 +241,15 @@ impl Limit {
     pub fn delay(&self) -> Option<Delay> {
         self.over_limit.map(|OverLimit::Delay(delay)| delay)
     }
+}
+
+/// How permits are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    /// Most units that an isolate takes in one call, and has in hand of one subject.
+    pub units: u64,
+    /// For how many milliseconds they may be spent.
+    pub ttl_ms: u64,
 }
 
 /// How a limit counts.

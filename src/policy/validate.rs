@@ -8,6 +8,7 @@ mod lease;
 mod limits;
 mod optimistic;
 mod over_limit;
+mod permits;
 mod quota;
 mod routes;
 mod store;

@@ -39,6 +39,8 @@ pub struct Answered {
     pub fences: Vec<u64>,
     /// For each limit that delays, in that order, milliseconds to hold the request; 0 where it is refused.
     pub holds: Vec<u64>,
+    /// For each that permits were asked of, in that order, how many units were charged beyond the cost.
+    pub permits: Vec<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
@@ -82,7 +84,7 @@ pub fn read_value(status: u16, body: &str) -> Result<Value, StoreError> {
 /// Takes the integers apart; `None` unless they are what the script can have said of these limits.
 fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
     let (allowed, rest) = numbers.split_first()?;
-    let (rest, more) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
+    let (rest, behind) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
     if !matches!(allowed, 0 | 1) {
         return None;
     }
@@ -105,28 +107,44 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
-    let (fences, holds) = self::more(more, asks, &verdicts, *allowed == 1)?;
+    let (fences, holds, permits) = self::behind(behind, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences, holds })
+    (refused == (*allowed == 0)).then_some(Answered {
+        allowed: *allowed == 1,
+        verdicts,
+        fences,
+        holds,
+        permits,
+    })
 }
 
-/// What stands behind the limits, in their order: a fence for each slot that must have been taken and no other, and how
-/// long to hold the request, which no limit may want for longer than any policy can say.
-fn more(numbers: &[i64], asks: &[Ask], verdicts: &[Verdict], allowed: bool) -> Option<(Vec<u64>, Vec<u64>)> {
+/// What stands behind the limits, in their order: a fence for each slot that must have been taken and no other, how
+/// long to hold the request, which no limit may want for longer than any policy can say, and no more permits than were
+/// asked for with what was charged.
+fn behind(
+    numbers: &[i64],
+    asks: &[Ask],
+    verdicts: &[Verdict],
+    allowed: bool,
+) -> Option<(Vec<u64>, Vec<u64>, Vec<u64>)> {
     let mut numbers = numbers.iter();
-    let (mut fences, mut holds) = (Vec::new(), Vec::new());
+    let (mut fences, mut holds, mut permits) = (Vec::new(), Vec::new(), Vec::new());
     for (ask, verdict) in asks.iter().zip(verdicts) {
+        let taken = allowed && verdict.allowed() && ask.cost > 0;
         if ask.quota.algorithm == Algorithm::Concurrency {
             let fence = u64::try_from(*numbers.next()?).ok()?;
-            let taken = allowed && verdict.allowed() && ask.cost > 0;
             fences.push(Some(fence).filter(|fence| (*fence > 0) == taken)?);
         } else if ask.ahead_ms.is_some() {
             let hold_ms = u64::try_from(*numbers.next()?).ok()?;
             let most_ms = if allowed && verdict.allowed() { bounds::DELAY_MS.1 } else { 0 };
             holds.push(Some(hold_ms).filter(|ms| *ms <= most_ms)?);
+        } else if ask.more > 0 {
+            let most = if taken { ask.more } else { 0 };
+            let granted = u64::try_from(*numbers.next()?).ok()?;
+            permits.push(Some(granted).filter(|granted| *granted <= most)?);
         }
     }
-    numbers.next().is_none().then_some((fences, holds))
+    numbers.next().is_none().then_some((fences, holds, permits))
 }
 
 #[cfg(test)]
@@ -136,7 +154,16 @@ mod tests {
 
     fn ask(shadow: bool) -> Ask {
         let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-        Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow, ahead_ms: None }
+        Ask {
+            limit: 0,
+            quota,
+            arguments: "".into(),
+            subject: "".into(),
+            cost: 1,
+            shadow,
+            ahead_ms: None,
+            more: 0,
+        }
     }
 
     fn decided(body: &str, asks: &[Ask]) -> Answered {
@@ -195,6 +222,26 @@ mod tests {
         let refused = |hold| format!(r#"{{"result":[0,5,0,700,700,{hold}]}}"#);
         assert_eq!(decided(&refused(0), std::slice::from_ref(&delaying)).holds, [0]);
         assert_eq!(read(200, &refused(1), &[delaying]).unwrap_err().class, Class::Malformed);
+    }
+
+    #[test]
+    fn permits_follow_the_limits_that_lend() {
+        let slot =
+            Ask { quota: Quota { algorithm: Algorithm::Concurrency, ..ask(false).quota }, ..ask(false) };
+        let asks = [Ask { more: 4, ..ask(false) }, slot, ask(false), Ask { more: 2, ..ask(true) }];
+        let limits = "5,0,1000,0, 5,4,900,0, 5,4,1000,0, 5,0,700,700";
+        let with = |rest: &str| format!(r#"{{"result":[1,{limits}{rest}]}}"#);
+        let answered = decided(&with(",3,77,0"), &asks);
+        assert_eq!((answered.fences, answered.permits), (vec![77], vec![3, 0]));
+        for wrong in ["", ",3,77", ",5,77,0", ",3,77,1", ",-1,77,0", ",77,3,0", ",3,77,0,0"] {
+            assert_eq!(read(200, &with(wrong), &asks).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+        let refused = [Ask { more: 4, ..ask(false) }];
+        assert_eq!(decided(r#"{"result":[0,5,0,700,700,0]}"#, &refused).permits, [0]);
+        for wrong in ["0,5,0,700,700", "0,5,0,700,700,1"] {
+            let body = format!(r#"{{"result":[{wrong}]}}"#);
+            assert_eq!(read(200, &body, &refused).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
     }
 
     #[test]

@@ -174,7 +174,8 @@ impl Model {
             // The model knows no bans; a cost that can never pass has the same effects.
             let cost = if ban.is_some() { quota.capacity() + 1 } else { step.cost_in(index) };
             let Rule { shadow, ahead_ms, .. } = subject.rule;
-            checks.push(Check { quota, cost, shadow, state, holder: None, ahead_ms });
+            let more = step.more_in(index, &subject.rule);
+            checks.push(Check { quota, cost, shadow, state, holder: None, ahead_ms, more });
             bans.push(ban);
         }
         let decision = decide(&checks, now_ms);
@@ -196,7 +197,16 @@ impl Model {
                 ]),
             }
         }
-        reply.extend(decision.holds.iter().map(|ms| i64::try_from(*ms).expect("below 2^53")));
+        // In the order of the limits, each that delays and each that permits were asked of.
+        let mut holds = decision.holds.iter();
+        for (check, granted) in checks.iter().zip(&decision.granted) {
+            let number = match check.ahead_ms {
+                Some(_) => holds.next(),
+                None if check.more > 0 => Some(granted),
+                None => None,
+            };
+            reply.extend(number.map(|number| i64::try_from(*number).expect("below 2^53")));
+        }
         let mut writes = Vec::with_capacity(checks.len());
         for (((subject, check), charged), mended) in
             self.subjects.iter_mut().zip(&checks).zip(decision.writes).zip(mended)

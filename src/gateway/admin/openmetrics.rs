@@ -87,6 +87,19 @@ impl Gateway {
         page.one("sluicegate_local_subjects", "gauge", "", help, self.local.len());
         let help = "What those subjects take, about.";
         page.one("sluicegate_local_bytes", "gauge", "bytes", help, self.local.bytes());
+        let permits = self.permit_counts(now_ms);
+        let help = "Batches of permits that this isolate asked for.";
+        page.one("sluicegate_permit_batches", "counter", "", help, permits.batches);
+        page.family(
+            "sluicegate_permits",
+            "counter",
+            "",
+            "Permits granted in them, and what became of those.",
+        );
+        let became = [("granted", permits.granted), ("spent", permits.spent), ("lapsed", permits.lapsed)];
+        for (became, count) in became {
+            page.sample("sluicegate_permits_total", &[("became", became)], count);
+        }
         let help = "Refusals that had no log line of their own.";
         page.one("sluicegate_refusals_not_logged", "counter", "", help, self.sampler.not_logged());
         page.0.push_str("# EOF\n");

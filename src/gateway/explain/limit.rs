@@ -48,8 +48,19 @@ pub struct Explained {
     pub idempotency: Option<Part>,
     /// How a request that is over it waits for its moment.
     pub over_limit: Option<Waits>,
+    /// How an isolate takes permits, if it does.
+    pub permits: Option<Permits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
+}
+
+/// Permits that an isolate takes in one call and spends alone.
+#[derive(Debug, Serialize)]
+pub struct Permits {
+    /// Most units in one call.
+    pub batch: u64,
+    /// For how long they may be spent.
+    pub ttl: String,
 }
 
 /// Whether a limit counts a request.
@@ -213,6 +224,9 @@ pub(super) fn explain(
             .delay()
             .map(|delay| Waits { delay: duration::to_text(delay.ms), waiting: delay.waiting }),
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
+        permits: limit
+            .batch
+            .map(|batch| Permits { batch: batch.units, ttl: duration::to_text(batch.ttl_ms) }),
         problem,
     })
 }
@@ -228,6 +242,7 @@ fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
         state: None,
         holder,
         ahead_ms: ask.ahead_ms,
+        more: 0,
     };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })

@@ -136,6 +136,13 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
         );
         line(out, "over_limit", &text)?;
     }
+    if let Some(permits) = &limit.permits {
+        let text = format!(
+            "{} at a time, spent alone within {}; a subject may lose as many on each isolate",
+            permits.batch, permits.ttl
+        );
+        line(out, "permits", &text)?;
+    }
     if let Some(first) = &limit.from_idle {
         let word = if first.passes { "passes" } else { "refused" };
         line(out, "from idle", &format!("{word}, {} left", first.remaining))?;

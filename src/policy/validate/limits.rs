@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit, permits};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -26,6 +26,8 @@ pub(super) const LIMIT: &[&str] = &[
     "idempotency",
     "lease",
     "over_limit",
+    "lease_batch",
+    "lease_ttl",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -143,6 +145,7 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
+    let batch = permits::batch(table, terms, quotas.as_ref());
     let quotas = quotas.filter(|_| sound)?;
     Some(Limit {
         name: name?,
@@ -159,6 +162,7 @@ fn limit(
         exempt: exempt?,
         idempotency: idempotency?,
         over_limit: over_limit?,
+        batch: batch?,
     })
 }
 

@@ -271,7 +271,7 @@ impl Model {
 
 fn check(shadow: bool, state: Option<State>) -> Check {
     let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 1, burst: 1, window_ms: 1 };
-    Check { quota, cost: 0, shadow, state, holder: None, ahead_ms: None }
+    Check { quota, cost: 0, shadow, state, holder: None, ahead_ms: None, more: 0 }
 }
 
 /// The reply that was kept under a charge id, or a conflict.
