@@ -214,6 +214,19 @@ pub struct Limit {
     pub exempt: Exempt,
     /// The attribute that names a logical request: a repeat of it is charged once and gets the first answer.
     pub idempotency: Option<KeyPart>,
+    /// The cost is a reservation, corrected by what the origin says after the answer.
+    pub settle: Option<Settle>,
+}
+
+/// `limits.settle`: where the origin says what a request has really cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settle {
+    /// Header of the origin's answer, lower case.
+    pub header: String,
+    /// Greatest cost that is believed, in units; more counts as this.
+    pub max: u64,
+    /// How long after its reservation a cost is taken in, in milliseconds.
+    pub within_ms: u64,
 }
 
 /// How a limit counts.

@@ -8,6 +8,7 @@ mod lease;
 mod limits;
 mod quota;
 mod routes;
+mod settle;
 mod store;
 
 use super::document::Node;
@@ -21,7 +22,7 @@ const TOP: &[&str] = &["version", "gateway", "store", "degraded", "jwt", "defaul
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 12] = [
+pub const KNOWN: [(&str, &[&str]); 13] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
     ("store", store::STORE),
@@ -33,6 +34,7 @@ pub const KNOWN: [(&str, &[&str]); 12] = [
     ("limit", limits::LIMIT),
     ("cost", limits::COST),
     ("plan", quota::PLAN),
+    ("settle", settle::SETTLE),
     ("route", routes::ROUTE),
 ];
 

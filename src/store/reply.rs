@@ -17,6 +17,9 @@ const CONFLICT: i64 = 2;
 /// Integers a limit takes in the reply.
 const PER_LIMIT: usize = 4;
 
+/// What a clock says, in milliseconds since the Unix epoch; fences are greater.
+const CLOCKS: std::ops::Range<i64> = 1_735_689_600_000..1_000_000_000_000_000;
+
 /// What the store said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -37,6 +40,8 @@ pub struct Answered {
     pub verdicts: Vec<Verdict>,
     /// For each concurrency limit among them, in that order, the fence of the slot that was taken; 0 where none was.
     pub fences: Vec<u64>,
+    /// The clock that decided, where the request has a charge id: that of the first of its repeats.
+    pub clock_ms: Option<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
@@ -103,9 +108,15 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
+    let slots = asks.iter().filter(|ask| ask.quota.algorithm == Algorithm::Concurrency).count();
+    let (fences, clock_ms) = match fences.split_at_checked(slots)? {
+        (fences, [clock]) if *allowed == 1 && CLOCKS.contains(clock) => (fences, u64::try_from(*clock).ok()),
+        (_, []) => (fences, None),
+        _ => return None,
+    };
     let fences = self::fences(fences, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences })
+    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences, clock_ms })
 }
 
 /// The fences, if there is one for each slot that must have been taken and no other.
@@ -171,6 +182,16 @@ mod tests {
         }
         assert_eq!(decided(r#"{"result":[0,5,0,700,700,0]}"#, &[slot(false, 1)]).fences, [0]);
         assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).fences, [0; 0]);
+    }
+
+    #[test]
+    fn the_clock_of_a_charge_id_comes_last() {
+        let one = decided(r#"{"result":[1,5,4,1000,0,1785432000000]}"#, &[ask(false)]);
+        assert_eq!(one.clock_ms, Some(1_785_432_000_000));
+        assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).clock_ms, None);
+        for wrong in ["0,5,0,700,700,1785432000000", "1,5,4,1000,0,1", "1,5,4,1000,0,1785432000000,1"] {
+            assert_eq!(class(200, &format!(r#"{{"result":[{wrong}]}}"#)), Class::Malformed, "{wrong}");
+        }
     }
 
     #[test]

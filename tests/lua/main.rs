@@ -36,5 +36,6 @@ mod property;
 mod random;
 mod reference;
 mod rows;
+mod settling;
 mod trace;
 mod vectors;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, settle};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -25,6 +25,7 @@ pub(super) const LIMIT: &[&str] = &[
     "exempt",
     "idempotency",
     "lease",
+    "settle",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -130,6 +131,8 @@ fn limit(
     let terms = algorithm.zip(window_ms).zip(cost.as_ref());
     let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost });
     let quotas = quota::quotas(table, terms);
+    let settled = settle::Terms { algorithm, window_ms, cost: cost.as_ref(), quotas: quotas.as_ref() };
+    let settle = settle::settle(table, &settled);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
@@ -154,6 +157,7 @@ fn limit(
         shadow: shadow?,
         exempt: exempt?,
         idempotency: idempotency?,
+        settle: settle?,
     })
 }
 
