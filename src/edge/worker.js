@@ -3,7 +3,7 @@
 
 import { pointsTo } from './analytics.js';
 import { core, life } from './core.js';
-import { appendFields, exposeFields } from './fields.js';
+import { appendFields, exposeFields, namedFields } from './fields.js';
 import { hold } from './hold.js';
 import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
@@ -113,9 +113,16 @@ async function follow(step, request, env, ctx) {
       case 'forward': {
         const [origin, behind] = cut(rest);
         const [timeout, more] = cut(behind);
-        const [held, fields] = cut(more);
-        const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
-        const result = await toOrigin(request, { origin, timeoutMs: Number(timeout), fields }, env, over);
+        const [held, last] = cut(more);
+        const [settling, fields] = cut(last);
+        const [charge, ...names] = settling.split(' ');
+        const over = held === '' ? undefined : hold(ctx, held, (begin) => beside(begin, env));
+        const forward = { origin, timeoutMs: Number(timeout), charge, fields };
+        const result = await toOrigin(request, forward, env, over);
+        if (charge !== '' && result instanceof Response) {
+          const said = namedFields(result.headers, names);
+          ctx.waitUntil(beside(() => core.settle(charge, said, Date.now()), env));
+        }
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'body':
@@ -185,34 +192,36 @@ function send(call) {
 }
 
 /**
- * A call to the store about one slot.
+ * A call to the store about one slot, or one charge.
  *
  * @param {string} call as {@link send} takes it
+ * @param {typeof core.conclude} conclude
  * @returns {Promise<string>} the next step
  */
-async function slotCall(call) {
+async function slotCall(call, conclude = core.conclude_slot) {
   // Tickets are good in the life that drew them.
   const began = life;
   const [ticket, asking] = send(call);
   const { status, body, retryAfter } = await asking;
   if (began !== life) return 'again';
-  return core.conclude_slot(ticket, status, body, retryAfter, Date.now(), Math.random());
+  return conclude(ticket, status, body, retryAfter, Date.now(), Math.random());
 }
 
 /**
- * Renews or frees a slot beside the request. Nobody is there to be told of a fault.
+ * Renews or frees a slot, or settles a charge, beside the request. Nobody is there to be told of a fault.
  *
  * @param {() => string} begin
  * @param {Record<string, unknown>} env
  * @returns {Promise<string>} the kind of the last step
  */
-async function settle(begin, env) {
+async function beside(begin, env) {
   try {
     ready(env);
     let again = false;
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
       if (kind === 'slot') step = await slotCall(rest);
+      else if (kind === 'store') step = await slotCall(rest, core.conclude);
       else if (kind !== 'again' || again) return kind;
       else {
         again = true;

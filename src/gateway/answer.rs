@@ -29,7 +29,7 @@ pub enum Step {
     Slot(Call),
     /// Wait this many milliseconds, then bring the note.
     Wait(u64, String),
-    /// Nothing more is to be done about a slot, and what became of it: `kept`, `lost` or `freed`.
+    /// Nothing more is to be done about a slot or a charge, and what became of it: `kept`, `lost` or `freed`; `settled`.
     Done(&'static str),
     /// Hand the request in once more, if this was its first time: what was known of it is gone.
     Again,
@@ -56,6 +56,9 @@ pub struct Forward {
     /// The slots that it holds while it runs: how often to renew them in milliseconds, then a note for each, which the
     /// core wants to hear when they are renewed and freed; parted by spaces. Empty where it holds none.
     pub held: String,
+    /// The charge that is settled after the answer, which the origin is told and the core wants to hear again, then the
+    /// names of the headers that say what it really cost; parted by spaces. Empty where there is none.
+    pub charge: String,
     /// To append to the answer.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -88,7 +91,7 @@ pub struct Location {
 
 impl Step {
     /// The text form:
-    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*`,
+    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF charge LF (name: value LF)*`,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
     /// `wait LF ms LF note`, `again`, and what is done as one word.
@@ -104,8 +107,8 @@ impl Step {
                 head
             }
             Self::Forward(forward) => {
-                let Forward { origin, timeout_ms, held, .. } = forward;
-                let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n");
+                let Forward { origin, timeout_ms, held, charge, .. } = forward;
+                let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n{charge}\n");
                 lines(&mut text, &forward.headers);
                 head
             }

@@ -4,12 +4,14 @@ use std::rc::Rc;
 
 use super::answer::{Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
+use super::charge::Reserving;
 use super::outcome::{Line, Outcome, Tier};
 use super::prepared::Prepared;
+use super::settling::Settling;
 use super::{Gateway, admin, admit::Admission, problem, settle};
-use crate::limit::Verdict;
+use crate::limit::{Verdict, Wait};
 use crate::policy::OnStoreError;
-use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
+use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script, settlement};
 
 /// What a decision is for.
 #[derive(Debug, Clone)]
@@ -22,9 +24,13 @@ pub(super) enum Purpose {
         origin: Option<String>,
         /// The id under which it takes slots, where a concurrency limit applies.
         holder: Option<Rc<str>>,
+        /// What is settled after the answer.
+        reserving: Option<Box<Reserving>>,
     },
-    /// An answer of the decision API.
-    Check,
+    /// An answer of the decision API, and what its caller may settle.
+    Check(Option<Box<Reserving>>),
+    /// What a charge really cost.
+    Settle(Box<Settling>),
     /// A call of the admin API.
     Admin(Box<admin::Call>),
 }
@@ -33,7 +39,7 @@ impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) => None,
+            Self::Check(_) | Self::Settle(_) | Self::Admin(_) => None,
         }
     }
 }
@@ -131,14 +137,22 @@ impl Gateway {
         let asked_ms = attempt.asked_ms;
         // A slot is taken once under its id, however often it is asked for.
         let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
-        let counts_once = charge.is_some() || slots_only;
+        let counts_once = charge.is_some() || slots_only || matches!(purpose, Purpose::Settle(_));
+        let again = attempt.retried;
         let read = |status, body: &str| match &purpose {
             Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+            Purpose::Settle(settling) => {
+                settlement::read(status, body, settling.parts.len()).map(Said::Settled)
+            }
             _ => reply::read(status, body, &asks),
         };
         match self.hear(attempt, reply, read, counts_once, now_ms, random) {
             Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
             Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
+            Heard::Said(Said::Settled(said)) => match purpose {
+                Purpose::Settle(settling) => self.settled(&settling, &said, again, now_ms),
+                _ => Step::Answer(problem::interrupted()),
+            },
             Heard::Said(Said::Value(value)) => self.told(purpose, &value, now_ms),
             Heard::Again(attempt, delay_ms) => {
                 self.ask(Pending { asks, charge, purpose, attempt }, now_ms, delay_ms)
@@ -162,6 +176,10 @@ impl Gateway {
         };
         let body = match &pending.purpose {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            Purpose::Settle(settling) => {
+                let Attempt { form, by, asked_ms, .. } = pending.attempt;
+                self.settle_body(settling, form, by, asked_ms)
+            }
             _ => call::check_body(&script::CHECK, check, stems),
         };
         let takes_slots = pending.purpose.holder().is_some();
@@ -186,6 +204,7 @@ impl Gateway {
         // The answer counts from the clock that it was asked with, however long it took.
         self.remember(asks, &answered.verdicts, asked_ms);
         outcome.fences.clone_from(&answered.fences);
+        outcome.clock_ms = answered.clock_ms;
         self.feed(asks, &answered.verdicts, now_ms);
         self.finish(outcome, purpose, asked_ms)
     }
@@ -206,8 +225,9 @@ impl Gateway {
 
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            // A slot may be given back at any moment.
-            if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
+            // A slot may be given back at any moment, and so may units that another answer did not cost.
+            let freed = settle::is_concurrency(ask) || (verdict.wait != Wait::Never && self.settles(ask));
+            if !ask.shadow && !verdict.allowed() && !freed {
                 let key = settle::key(&self.rules.limits, ask);
                 self.refusals.note(&key, ask.quota, ask.cost, *verdict, asked_ms);
             }

@@ -26,6 +26,8 @@ pub struct Counters {
     pub bulkhead: u64,
     /// Leases that ended before the requests that held them.
     pub lost_leases: u64,
+    /// What came of charges that settle after the answer.
+    pub settlements: super::Settlements,
 }
 
 impl Gateway {

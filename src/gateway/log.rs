@@ -70,6 +70,13 @@ pub fn lease_lost(limit: &str) -> String {
     json!({ "event": "lease-lost", "limit": limit, "detail": detail }).to_string()
 }
 
+/// The header that says what a charge really cost does not.
+pub fn unreadable_cost() -> String {
+    let detail =
+        "an origin's answer says no whole number where a limit's settle.header should; reservations stand";
+    json!({ "event": "unreadable-cost", "detail": detail }).to_string()
+}
+
 /// The store refused the script's opening line, so it is sent without.
 pub fn fell_back() -> String {
     let detail = "the store refuses the line `#!lua flags=allow-key-locking`; the script goes without it";

@@ -11,6 +11,7 @@ pub mod answer;
 pub mod asking;
 pub mod attempt;
 pub mod bounds;
+mod charge;
 pub mod check_api;
 pub mod cors;
 pub mod cost;
@@ -36,6 +37,7 @@ pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+mod settling;
 pub mod slot;
 mod slot_calls;
 mod slot_wait;
@@ -50,6 +52,7 @@ pub use attempt::Reply;
 pub use health::Counters;
 pub use reload::Isolate;
 pub use settings::Bindings;
+pub use settling::Settlements;
 
 use admit::CostSource;
 use asking::{Pending, Purpose};
@@ -114,6 +117,8 @@ pub struct Gateway {
     analytics: bool,
     points: Vec<String>,
     slot_calls: SlotCalls,
+    /// Whether the log has said that a cost of an answer cannot be read, since one last was.
+    unreadable_cost: bool,
     log: Vec<String>,
 }
 
@@ -154,6 +159,7 @@ impl Gateway {
             analytics: bindings.analytics,
             points: Vec::new(),
             slot_calls: SlotCalls::new(&bindings.seed),
+            unreadable_cost: false,
             log: Vec::new(),
             rules: Rc::new(rules),
         };
@@ -204,7 +210,7 @@ impl Gateway {
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if taken.all().all(|reading| is_free(request, reading.matched.route)) {
-            return self.forward(origin, String::new(), Vec::new());
+            return self.forward(origin, String::new(), String::new(), Vec::new());
         }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, request.platform)
@@ -219,7 +225,13 @@ impl Gateway {
                 let told = [request.method, url.path, url.query];
                 let charge = self.charge_id(&admission, &told, now_ms, random);
                 let holder = self.holder(&mut admission.asks, now_ms, random);
-                self.decide(admission, charge, Purpose::Proxy { route: index, origin, holder }, now_ms)
+                let reserving = self.reserving(&admission, charge.as_ref(), now_ms, random);
+                self.decide(
+                    admission,
+                    charge,
+                    Purpose::Proxy { route: index, origin, holder, reserving },
+                    now_ms,
+                )
             }
         }
     }
@@ -231,22 +243,24 @@ impl Gateway {
 
     fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(None, String::new(), Vec::new()),
+            Unmatched::Pass => self.forward(None, String::new(), String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
 
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        let (origin, holder) = match purpose {
+        let (origin, holder, reserving) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
-            Purpose::Check => {
+            Purpose::Settle(_) => return Step::Answer(problem::interrupted()),
+            Purpose::Check(reserving) => {
                 self.record(&outcome, None, now_ms);
-                return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
+                let charge = self.made_of(reserving.as_deref(), &outcome, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.rules.limits, &charge));
             }
-            Purpose::Proxy { route, origin, holder } => {
+            Purpose::Proxy { route, origin, holder, reserving } => {
                 self.record(&outcome, Some(route), now_ms);
-                (origin, holder)
+                (origin, holder, reserving)
             }
         };
         let gateway = &self.rules.policy.gateway;
@@ -254,17 +268,24 @@ impl Gateway {
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            return self.forward(origin, held, headers);
+            let charge = self.forwarded(reserving.as_deref(), &outcome, now_ms);
+            return self.forward(origin, held, charge, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
         Step::Answer(answer)
     }
 
-    fn forward(&self, origin: Option<String>, held: String, headers: Vec<(&'static str, String)>) -> Step {
+    fn forward(
+        &self,
+        origin: Option<String>,
+        held: String,
+        charge: String,
+        headers: Vec<(&'static str, String)>,
+    ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
         let timeout_ms = self.rules.policy.gateway.origin_timeout_ms.unwrap_or(0);
-        Step::Forward(Forward { origin, timeout_ms, held, headers })
+        Step::Forward(Forward { origin, timeout_ms, held, charge, headers })
     }
 }
 

@@ -121,6 +121,8 @@ pub struct Outcome {
     pub silent: Vec<(usize, u64, u64)>,
     /// The store's fences, one for each concurrency limit in the order asked; none where the isolate decided.
     pub fences: Vec<u64>,
+    /// The clock that the store decided by, where it said so.
+    pub clock_ms: Option<u64>,
 }
 
 impl Outcome {
@@ -132,7 +134,7 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new() }
+        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new(), clock_ms: None }
     }
 
     /// The same, with what else applies to the request, so that its headers name every limit.

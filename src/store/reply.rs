@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::call::Ask;
 use super::error::{Class, StoreError};
+use super::settlement;
 use crate::limit::{Verdict, Wait};
 use crate::policy::Algorithm;
 
@@ -27,6 +28,8 @@ pub enum Said {
     Decided(Answered),
     /// Another request was charged under the same charge id.
     Conflict,
+    /// What a settlement came to.
+    Settled(settlement::Said),
     /// What a plain command came to.
     Value(Value),
 }

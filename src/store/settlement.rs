@@ -57,7 +57,7 @@ pub struct Said {
 }
 
 /// The command array, as JSON whose elements are all strings.
-pub fn body<'a>(script: &Script, call: &Call<'_>, stems: impl Fn(&Part) -> Stems<'a>) -> String {
+pub fn body<'a>(script: &Script, call: &Call<'_>, stems: &dyn Fn(&Part) -> Stems<'a>) -> String {
     let Call { form, by, clock, now_ms, parts, id, since_ms, kept_ms } = *call;
     let mut body = String::with_capacity(parts.len().saturating_mul(256).saturating_add(192));
     named(&mut body, script, form, by);
@@ -77,8 +77,11 @@ pub fn body<'a>(script: &Script, call: &Call<'_>, stems: impl Fn(&Part) -> Stems
     for Part { quota, reservation, cost, .. } in parts {
         key(&mut body, "", letter(quota.algorithm).encode_utf8(&mut [0; 4]));
         let over_ms = since_ms.saturating_add(reservation.reset_ms);
-        let numbers = [quota.limit, quota.window_ms, quota.burst, reservation.units, *cost];
-        numbers.into_iter().chain([over_ms, reservation.rate]).for_each(|value| number(&mut body, value));
+        let Reservation { units, rate, .. } = *reservation;
+        let numbers = [quota.limit, quota.window_ms, quota.burst, units, *cost, over_ms, rate];
+        for value in numbers {
+            number(&mut body, value);
+        }
     }
     body.push(']');
     body
@@ -90,20 +93,18 @@ pub fn body<'a>(script: &Script, call: &Call<'_>, stems: impl Fn(&Part) -> Stems
 /// The store failed, or said something of another shape.
 pub fn read(status: u16, body: &str, limits: usize) -> Result<Said, StoreError> {
     let value = reply::read_value(status, body)?;
-    let numbers: Option<Vec<i64>> =
-        value.as_array().and_then(|list| list.iter().map(serde_json::Value::as_i64).collect());
-    let said = numbers.as_deref().and_then(|numbers| said(numbers, limits));
-    said.ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape"))
+    said(&value, limits).ok_or_else(|| StoreError::new(Class::Malformed, "reply of another shape"))
 }
 
-fn said(numbers: &[i64], limits: usize) -> Option<Said> {
-    let (first, rest) = numbers.split_first()?;
-    let pairs = rest.chunks(2).map(|pair| match *pair {
-        [units, left] => Some((units, u64::try_from(left).ok()?)),
-        _ => None,
-    });
-    let parts: Vec<(i64, u64)> = pairs.collect::<Option<_>>()?;
-    (matches!(first, 0 | 1) && parts.len() == limits).then_some(Said { first: *first == 1, parts })
+fn said(value: &serde_json::Value, limits: usize) -> Option<Said> {
+    let (first, mut rest) = value.as_array()?.split_first()?;
+    let first = first.as_u64().filter(|first| *first <= 1)? == 1;
+    let mut parts = Vec::new();
+    while let [units, left, more @ ..] = rest {
+        parts.push((units.as_i64()?, left.as_u64()?));
+        rest = more;
+    }
+    (rest.is_empty() && parts.len() == limits).then_some(Said { first, parts })
 }
 
 #[cfg(test)]
@@ -124,7 +125,7 @@ mod tests {
             let (form, by) = (Form::Redis, ScriptCall::BySha);
             let (now_ms, since_ms, kept_ms) = (900, 500, 60_000);
             let call = Call { form, by, clock, now_ms, parts: &parts, id: ("i:", "ID"), since_ms, kept_ms };
-            let body = body(&SCRIPT, &call, |_| Stems { state: "s:", overrides: "o:" });
+            let body = body(&SCRIPT, &call, &|_| Stems { state: "s:", overrides: "o:" });
             let parsed: Vec<String> = serde_json::from_str(&body).unwrap();
             let one = ["b", "50", "1000", "100", "10", "7", "700", "60"];
             let head = ["EVALSHA", "aa", "5", "s:x", "o:x", "s:x", "o:x", "i:ID", now, "500", "60000"];

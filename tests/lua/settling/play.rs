@@ -189,7 +189,7 @@ impl Lane {
                 let id = self.settled(*charge);
                 let (since_ms, kept_ms) = (known.since_ms, KEPT_MS);
                 let call = Call { form, by, clock, now_ms, parts: &parts, id: ("", &id), since_ms, kept_ms };
-                settlement::body(settle, &call, |part| stems(part.limit))
+                settlement::body(settle, &call, &|part| stems(part.limit))
             }
         };
         serde_json::from_str(&body).expect("an array of strings")
