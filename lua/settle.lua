@@ -96,7 +96,8 @@ for i = 1, floor(#KEYS / 2) do
       if at > ARGV[2] + 0 then room = room - (at - ARGV[2]) * most(limit - rate, 0) end
       change = -least(-change, least(most(room, 0), used))
     else
-      change = least(change, MOST - used)
+      -- So that the time it takes to drain is exact with its margins, too.
+      change = most(least(change, MOST - 100000 - used), 0)
     end
     used = used + change
     if change ~= 0 then write = bytes(used, 7) .. bytes(at - EPOCH, 5) end

@@ -53,7 +53,7 @@ pub fn settle(
         State::Bucket(bucket) => {
             let (charged, given) = match owed {
                 Some(owed) => {
-                    (owed.saturating_mul(window).min((bounds::EXACT - 1).saturating_sub(bucket.used)), 0)
+                    (owed.saturating_mul(window).min(bounds::MOST_DRAINING.saturating_sub(bucket.used)), 0)
                 }
                 None => (
                     0,

@@ -73,11 +73,14 @@ pub fn least_lease_ms(timeout_ms: u64, backoff_ms: u64) -> u64 {
     least_ms.div_ceil(1_000).saturating_mul(1_000).max(LEASE_MS.0)
 }
 
+/// The most that a bucket may hold as used: what drains in as many milliseconds, with margins, is exact.
+pub const MOST_DRAINING: u64 = LARGEST - 100_000;
+
 /// The most units that the state of one subject can hold as used, debts included, and decide about exactly.
 pub fn most_used(algorithm: Algorithm, window_ms: u64) -> u64 {
     let per_window = LARGEST.checked_div(window_ms).unwrap_or(0);
     match algorithm {
-        Algorithm::TokenBucket => per_window,
+        Algorithm::TokenBucket => MOST_DRAINING.checked_div(window_ms).unwrap_or(0),
         // Both windows may be as full.
         Algorithm::SlidingWindow => MAX_COUNT.min(per_window / 2),
         _ => MAX_COUNT,

@@ -1,5 +1,6 @@
 // Limits whose costs settle after the answer: what the origin says a request has really cost is what it is charged.
 import assert from 'node:assert/strict';
+import { Agent } from 'node:http';
 import { describe, test } from 'node:test';
 import { FAULTS } from '../../dev/store/faults.js';
 import { call } from './admin/api.js';
@@ -394,6 +395,8 @@ test('many settled requests end at the exact sum, whatever becomes of replies', 
   const fields = { limit: 1_000_000_000, settle: { header: 'x-usage-tokens', max: 100_000 } };
   const store = { exactly_once: true, max_in_flight: 1000 };
   const edges = await Promise.all([world.gateway(settling(fields, store)), world.gateway(settling(fields, store))]);
+  // No connection is kept that the other side might just close.
+  const agent = new Agent({ keepAlive: false });
   let calls = 0;
   const sometimes = (/** @type {string[]} */ command) => {
     if (!isSettlement(command)) return false;
@@ -403,7 +406,7 @@ test('many settled requests end at the exact sum, whatever becomes of replies', 
   world.store.faults.always({ ...FAULTS.resetAfter, match: sometimes });
   /** Costs below, at and above the reservation. @param {number} index */
   const cost = (index) => [0, 99, 100, 101, 5000, (index * 7919) % 300][index % 6];
-  const replies = await many(count, (index) => edges[index % 2].send(`/a?used=${cost(index)}`), 32);
+  const replies = await many(count, (index) => edges[index % 2].send(`/a?used=${cost(index)}`, { agent }), 32);
   assert.deepEqual(statuses(replies), { 200: count });
   const sums = async (/** @type {string} */ what) =>
     (await Promise.all(edges.map(counts))).reduce((sum, of) => sum + of[what], 0);
