@@ -7,8 +7,6 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-
 use super::Gateway;
 use super::admit::Admission;
 use super::outcome::{Outcome, Tier};
@@ -144,11 +142,14 @@ impl Gateway {
     fn settling(&self, name: &str, kind: &str, plan: &str) -> Option<(usize, &Settle, Quota)> {
         let index = *self.rules.by_name.get(name)?;
         let prepared = self.rules.limits.get(index).filter(|prepared| self::kind(prepared) == kind)?;
-        let plan = percent_decode_str(plan).decode_utf8_lossy();
-        match prepared.plans.get(plan.as_ref()).unwrap_or(&prepared.quota) {
-            Allowance::Limited(quota, _) => Some((index, prepared.limit.settle.as_ref()?, *quota)),
-            Allowance::Unlimited | Allowance::Blocked => None,
+        let mut allowance = &prepared.quota;
+        for (name, own) in prepared.plans.iter().filter(|_| !plan.is_empty()) {
+            if hex(name) == plan {
+                allowance = own;
+            }
         }
+        let Allowance::Limited(quota, _) = allowance else { return None };
+        Some((index, prepared.limit.settle.as_ref()?, *quota))
     }
 
     /// What tells a text of ours.
@@ -171,11 +172,21 @@ fn plan_of(prepared: &Prepared, quota: Quota) -> String {
     if !gives(&prepared.quota) {
         for (name, plan) in &prepared.plans {
             if gives(plan) {
-                return utf8_percent_encode(name, NON_ALPHANUMERIC).to_string();
+                return hex(name);
             }
         }
     }
     String::new()
+}
+
+/// A plan's name may hold anything.
+fn hex(name: &str) -> String {
+    let mut text = String::new();
+    for byte in name.bytes() {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 fn number(text: &str) -> Option<u64> {

@@ -72,9 +72,8 @@ pub fn lease_lost(limit: &str) -> String {
 
 /// The header that says what a charge really cost does not.
 pub fn unreadable_cost() -> String {
-    let detail =
-        "an origin's answer says no whole number where a limit's settle.header should; reservations stand";
-    json!({ "event": "unreadable-cost", "detail": detail }).to_string()
+    r#"{"event":"unreadable-cost","detail":"an answer says no whole number in a limit's settle.header; reservations stand"}"#
+        .to_owned()
 }
 
 /// The store refused the script's opening line, so it is sent without.

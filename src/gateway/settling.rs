@@ -32,7 +32,7 @@ pub struct Settlements {
     pub given_back: u64,
     /// Settled before, so that nothing changed.
     pub repeated: u64,
-    /// Not made: the store failed, or it was too late. The reservation stands.
+    /// Not made: the store failed, it was too late, or the limit has changed. The reservation stands.
     pub lost: u64,
     /// Answers without the header. The reservation stands, or is settled by the API.
     pub without_header: u64,
