@@ -67,8 +67,10 @@ fn replies() {
                     Said::Conflict => return assert_eq!(numbers, [2], "{body}"),
                     Said::Decided(answered) => answered,
                     Said::Value(_) => panic!("a value is what plain commands come to: {body}"),
+                    Said::Settled(_) => panic!("a settlement is what its own script comes to: {body}"),
                 };
-                assert_eq!(numbers.len(), 1 + 4 * asks.len(), "{body}");
+                let clock = usize::from(answered.clock_ms.is_some());
+                assert_eq!(numbers.len(), 1 + 4 * asks.len() + clock, "{body}");
                 assert_eq!(answered.verdicts.len(), asks.len());
                 for (verdict, numbers) in answered.verdicts.iter().zip(numbers[1..].chunks(4)) {
                     let wait = match verdict.wait {
