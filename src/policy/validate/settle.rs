@@ -19,7 +19,7 @@ pub(super) struct Terms<'t> {
 #[allow(clippy::option_option, reason = "wrong, absent and written are three things")]
 pub(super) fn settle(limit: &Table<'_>, terms: &Terms<'_>) -> Option<Option<Settle>> {
     let Some(field) = limit.get("settle") else { return Some(None) };
-    let sound = countable(&field, terms);
+    let sound = countable(limit, &field, terms);
     let table = field.table(SETTLE)?;
     let header = table
         .required("header", "write header = \"x-usage-tokens\", which the origin answers with")
@@ -35,7 +35,7 @@ pub(super) fn settle(limit: &Table<'_>, terms: &Terms<'_>) -> Option<Option<Sett
 }
 
 /// Whether what is reserved can be given back, and what is owed be kept.
-fn countable(field: &Field<'_>, terms: &Terms<'_>) -> bool {
+fn countable(limit: &Table<'_>, field: &Field<'_>, terms: &Terms<'_>) -> bool {
     match terms.algorithm {
         Some(Algorithm::SlidingLog | Algorithm::Concurrency) => {
             field.wrong(
@@ -45,7 +45,8 @@ fn countable(field: &Field<'_>, terms: &Terms<'_>) -> bool {
             false
         }
         _ if terms.cost.is_some_and(|cost| cost.default == 0) => {
-            field.wrong("a cost of 0 reserves nothing that could be settled", "write a cost of at least 1");
+            let cost = limit.get("cost").unwrap_or_else(|| field.clone());
+            cost.wrong("a cost of 0 reserves nothing that could be settled", "write a cost of at least 1");
             false
         }
         _ => true,
