@@ -19,7 +19,9 @@
 -- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Of c, ms
 -- until the first lease ends, 0 where nobody holds. Then one for each c and each limit with a modifier, in their order:
 -- the fence of the slot that was taken, 0 if none was; of `~` ms to hold the request, of `+` the units charged beyond
--- the cost, 0 where it is refused. Just 2 where the charge id belongs to a request with another fingerprint.
+-- the cost, 0 where it is refused. With a charge id, of a request that was let through, last the clock in ms that
+-- decided it: so a repeat knows when the first was charged. Just 2 where the charge id belongs to a request with
+-- another fingerprint.
 --
 -- Invariants: a refusal writes nothing; every write carries its TTL; stored time never moves back, so a slow clock
 -- adds nothing; a stored time more than a minute ahead of the caller's is put to the store's clock, and where that
@@ -383,6 +385,7 @@ end
 if refused then
   reply[1] = 0
 elseif charge then
+  reply[#reply + 1] = now
   local first = { ARGV[6 * n + 3] }
   for i = 1, #reply do first[i + 1] = string.format('%.0f', reply[i]) end
   call('SET', charge, table.concat(first, ' '), 'PX', ARGV[6 * n + 2])

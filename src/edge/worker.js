@@ -3,8 +3,9 @@
 
 import { ahead } from './ahead.js';
 import { pointsTo } from './analytics.js';
+import { boundedText } from './body.js';
 import { core, life } from './core.js';
-import { appendFields, exposeFields } from './fields.js';
+import { appendFields, exposeFields, namedFields } from './fields.js';
 import { hold } from './hold.js';
 import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
@@ -110,7 +111,7 @@ async function follow(step, request, env, ctx, begun, again = false) {
       case 'ahead': {
         const [origin, behind] = cut(rest);
         const [timeout, call] = cut(behind);
-        const where = { origin, timeoutMs: Number(timeout) };
+        const where = { origin, timeoutMs: Number(timeout), charge: '' };
         step = `store\n${call}`;
         // One that is handed in again may be there already.
         if (begun?.isFor(where)) break;
@@ -126,13 +127,19 @@ async function follow(step, request, env, ctx, begun, again = false) {
       case 'forward': {
         const [origin, behind] = cut(rest);
         const [timeout, more] = cut(behind);
-        const [held, fields] = cut(more);
-        const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
-        const forward = { origin, timeoutMs: Number(timeout), fields };
+        const [held, last] = cut(more);
+        const [settling, fields] = cut(last);
+        const [charge, ...names] = settling.split(' ');
+        const over = held === '' ? undefined : hold(ctx, held, (begin) => beside(begin, env));
+        const forward = { origin, timeoutMs: Number(timeout), charge, fields };
         const result =
           begun !== undefined && held === '' && begun.isFor(forward)
             ? await begun.take(fields)
             : await toOrigin(request, forward, env, over);
+        if (charge !== '' && result instanceof Response) {
+          const said = namedFields(result.headers, names);
+          ctx.waitUntil(beside(() => core.settle(charge, said, Date.now()), env));
+        }
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'hold':
@@ -205,34 +212,36 @@ function send(call) {
 }
 
 /**
- * A call to the store about one slot.
+ * A call to the store about one slot, or one charge.
  *
  * @param {string} call as {@link send} takes it
+ * @param {typeof core.conclude} conclude
  * @returns {Promise<string>} the next step
  */
-async function slotCall(call) {
+async function slotCall(call, conclude = core.conclude_slot) {
   // Tickets are good in the life that drew them.
   const began = life;
   const [ticket, asking] = send(call);
   const { status, body, retryAfter } = await asking;
   if (began !== life) return 'again';
-  return core.conclude_slot(ticket, status, body, retryAfter, Date.now(), Math.random());
+  return conclude(ticket, status, body, retryAfter, Date.now(), Math.random());
 }
 
 /**
- * Renews or frees a slot beside the request. Nobody is there to be told of a fault.
+ * Renews or frees a slot, or settles a charge, beside the request. Nobody is there to be told of a fault.
  *
  * @param {() => string} begin
  * @param {Record<string, unknown>} env
  * @returns {Promise<string>} the kind of the last step
  */
-async function settle(begin, env) {
+async function beside(begin, env) {
   try {
     ready(env);
     let again = false;
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
       if (kind === 'slot') step = await slotCall(rest);
+      else if (kind === 'store') step = await slotCall(rest, core.conclude);
       else if (kind !== 'again' || again) return kind;
       else {
         again = true;
@@ -271,26 +280,6 @@ function answer(step, request, fields) {
 function cut(text) {
   const at = text.indexOf('\n');
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-/**
- * @param {Request} request
- * @param {number} longest in bytes
- * @returns {Promise<string | undefined>} the body, unless it is longer
- */
-async function boundedText(request, longest) {
-  const length = request.headers.get('content-length');
-  // Reading a body piece by piece costs several times what `text()` does, so only one of unknown length is.
-  if (length !== null) return Number(length) > longest ? undefined : request.text();
-  const decoder = new TextDecoder();
-  let text = '';
-  let read = 0;
-  for await (const chunk of request.body ?? []) {
-    read += chunk.byteLength;
-    if (read > longest) return undefined;
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
 }
 
 /** @param {Record<string, unknown>} env */

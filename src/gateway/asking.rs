@@ -5,14 +5,16 @@ use std::rc::Rc;
 use super::ahead::Start;
 use super::answer::{Begin, Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
+use super::charge::Reserving;
 use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
 use super::permits::Permitted;
 use super::prepared::Prepared;
+use super::settling::Settling;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::{Verdict, Wait};
 use crate::policy::{Clock, OnStoreError};
-use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
+use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script, settlement};
 
 /// What a decision is for.
 #[derive(Debug)]
@@ -31,9 +33,18 @@ pub(super) enum Purpose {
         start: Start,
         /// What it has to do with permits.
         permitted: Option<Box<Permitted>>,
+        /// What is settled after the answer.
+        reserving: Option<Box<Reserving>>,
     },
     /// An answer of the decision API.
-    Check(Option<Box<Permitted>>),
+    Check {
+        /// What it has to do with permits.
+        permitted: Option<Box<Permitted>>,
+        /// What its caller may settle.
+        reserving: Option<Box<Reserving>>,
+    },
+    /// What a charge really cost.
+    Settle(Box<Settling>),
     /// A call of the admin API.
     Admin(Box<admin::Call>),
 }
@@ -42,15 +53,15 @@ impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check(_) | Self::Admin(_) => None,
+            Self::Check { .. } | Self::Settle(_) | Self::Admin(_) => None,
         }
     }
 
     /// What the decision has to do with permits; a look has nothing.
     pub(super) fn permitted(&mut self) -> Option<&mut Option<Box<Permitted>>> {
         match self {
-            Self::Proxy { permitted, .. } | Self::Check(permitted) => Some(permitted),
-            Self::Admin(_) => None,
+            Self::Proxy { permitted, .. } | Self::Check { permitted, .. } => Some(permitted),
+            Self::Settle(_) | Self::Admin(_) => None,
         }
     }
 }
@@ -156,14 +167,22 @@ impl Gateway {
         let asked_ms = attempt.asked_ms;
         // A slot is taken once under its id, however often it is asked for.
         let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
-        let counts_once = charge.is_some() || slots_only;
+        let counts_once = charge.is_some() || slots_only || matches!(purpose, Purpose::Settle(_));
+        let again = attempt.retried;
         let read = |status, body: &str| match &purpose {
             Purpose::Admin(call) if !call.is_check() => call.read(status, body),
+            Purpose::Settle(settling) => {
+                settlement::read(status, body, settling.parts.len()).map(Said::Settled)
+            }
             _ => reply::read(status, body, &asks),
         };
         match self.hear(attempt, reply, read, counts_once, now_ms, random) {
             Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
             Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
+            Heard::Said(Said::Settled(said)) => match purpose {
+                Purpose::Settle(settling) => self.settled(&settling, &said, again, now_ms),
+                _ => Step::Answer(problem::interrupted()),
+            },
             Heard::Said(Said::Value(value)) => self.told(purpose, &value, now_ms),
             Heard::Again(attempt, delay_ms) => {
                 self.ask(Pending { asks, charge, purpose, attempt }, now_ms, delay_ms)
@@ -188,6 +207,10 @@ impl Gateway {
         };
         let body = match &pending.purpose {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
+            Purpose::Settle(settling) => {
+                let Attempt { form, by, asked_ms, .. } = pending.attempt;
+                self.settle_body(settling, form, by, asked_ms)
+            }
             _ => call::check_body(&script::CHECK, check, stems),
         };
         let takes_slots = pending.purpose.holder().is_some();
@@ -222,6 +245,7 @@ impl Gateway {
             let edge = clock(self.rules.policy.store.clock, asks) == Clock::Edge;
             outcome.hold = Hold::of(hold_ms, if edge { asked_ms } else { now_ms }, now_ms);
         }
+        outcome.clock_ms = answered.clock_ms;
         self.feed(asks, &answered.verdicts, now_ms);
         self.permit(asks, answered, &mut outcome, &mut purpose, asked_ms);
         self.finish(outcome, purpose, asked_ms)
@@ -255,8 +279,9 @@ impl Gateway {
 
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            // A slot may be given back at any moment.
-            if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
+            // A slot may be given back at any moment, and so may units that another answer did not cost.
+            let freed = settle::is_concurrency(ask) || (verdict.wait != Wait::Never && self.settles(ask));
+            if !ask.shadow && !verdict.allowed() && !freed {
                 let key = settle::key(&self.rules.limits, ask);
                 let verdict = self.to_remember(ask, *verdict);
                 self.refusals.note(&key, ask.quota, ask.cost, verdict, asked_ms);

@@ -12,6 +12,7 @@ pub mod answer;
 pub mod asking;
 pub mod attempt;
 pub mod bounds;
+mod charge;
 pub mod check_api;
 pub mod cors;
 pub mod cost;
@@ -40,6 +41,7 @@ pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+mod settling;
 pub mod slot;
 mod slot_calls;
 mod slot_wait;
@@ -54,6 +56,7 @@ pub use attempt::Reply;
 pub use health::Counters;
 pub use reload::Isolate;
 pub use settings::Bindings;
+pub use settling::Settlements;
 
 use admit::CostSource;
 use ahead::{Ahead, Start};
@@ -123,6 +126,8 @@ pub struct Gateway {
     analytics: bool,
     points: Vec<String>,
     slot_calls: SlotCalls,
+    /// Whether the log has said that a cost of an answer cannot be read, since one last was.
+    unreadable_cost: bool,
     log: Vec<String>,
 }
 
@@ -166,6 +171,7 @@ impl Gateway {
             analytics: bindings.analytics,
             points: Vec::new(),
             slot_calls: SlotCalls::new(&bindings.seed),
+            unreadable_cost: false,
             log: Vec::new(),
             rules: Rc::new(rules),
         };
@@ -216,7 +222,7 @@ impl Gateway {
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if taken.all().all(|reading| is_free(request, reading.matched.route)) {
-            return self.forward(0, origin, String::new(), Vec::new());
+            return self.forward(0, origin, String::new(), String::new(), Vec::new());
         }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, request.platform)
@@ -236,8 +242,16 @@ impl Gateway {
                 // A client that names its request fears that it runs twice.
                 let fit = optimistic && admission.repeat.is_none() && ahead::is_fit(request);
                 let start = if fit { Start::Fit } else { Start::Never };
-                let purpose =
-                    Purpose::Proxy { route: index, origin, holder, waiting, start, permitted: None };
+                let reserving = self.reserving(&admission, charge.as_ref(), now_ms, random);
+                let purpose = Purpose::Proxy {
+                    route: index,
+                    origin,
+                    holder,
+                    waiting,
+                    start,
+                    permitted: None,
+                    reserving,
+                };
                 self.decide(admission, charge, purpose, now_ms)
             }
         }
@@ -250,7 +264,7 @@ impl Gateway {
 
     fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(0, None, String::new(), Vec::new()),
+            Unmatched::Pass => self.forward(0, None, String::new(), String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
@@ -258,29 +272,32 @@ impl Gateway {
     /// Turns an outcome into the answer its purpose wants.
     fn finish(&mut self, outcome: Outcome, mut purpose: Purpose, now_ms: u64) -> Step {
         let mut outcome = match purpose.permitted().and_then(Option::take) {
-            Some(permitted) => self.settled(outcome, *permitted),
+            Some(permitted) => self.spent(outcome, *permitted),
             None => outcome,
         };
-        let (origin, holder) = match purpose {
+        let (origin, holder, reserving) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
-            Purpose::Check(_) => {
+            Purpose::Settle(_) => return Step::Answer(problem::interrupted()),
+            Purpose::Check { reserving, .. } => {
                 self.record(&outcome, None, now_ms);
-                return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
+                let charge = self.made_of(reserving.as_deref(), &outcome, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.rules.limits, &charge));
             }
-            Purpose::Proxy { route, origin, holder, waiting, start, .. } => {
+            Purpose::Proxy { route, origin, holder, waiting, start, reserving, .. } => {
                 self.placed(&mut outcome, waiting);
                 self.ahead.end(start, outcome.allowed());
                 self.record(&outcome, Some(route), now_ms);
-                (origin, holder)
+                (origin, holder, reserving)
             }
         };
+        let charge = self.forwarded(reserving.as_deref(), &outcome, now_ms);
         let now_ms = outcome.at_its_moment(now_ms);
         let gateway = &self.rules.policy.gateway;
         let headers =
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, headers);
+            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, charge, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
@@ -292,10 +309,12 @@ impl Gateway {
         moment_ms: u64,
         origin: Option<String>,
         held: String,
+        charge: String,
         headers: Vec<(&'static str, String)>,
     ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
-        Step::Forward(Forward { moment_ms, origin, timeout_ms: self.origin_timeout_ms(), held, headers })
+        let timeout_ms = self.origin_timeout_ms();
+        Step::Forward(Forward { moment_ms, origin, timeout_ms, held, charge, headers })
     }
 
     fn origin_timeout_ms(&self) -> u64 {

@@ -124,6 +124,8 @@ pub struct Outcome {
     pub fences: Vec<u64>,
     /// When a request that is let through goes on; `None` at once.
     pub hold: Option<Hold>,
+    /// The clock that the store decided by, where it said so.
+    pub clock_ms: Option<u64>,
 }
 
 impl Outcome {
@@ -135,7 +137,8 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new(), hold: None }
+        let (silent, fences) = (Vec::new(), Vec::new());
+        Self { tier, refused, retry_after_ms, lines, silent, fences, hold: None, clock_ms: None }
     }
 
     /// The same, with what else applies to the request, so that its headers name every limit.

@@ -2,7 +2,7 @@
 //! when it is known whether the request passes.
 //!
 //! A limit that is covered is not asked about. Its permits are held from then on, carried by the decision's purpose, and
-//! spent or given back in [`Gateway::settled`], which every decision comes through; a decision that is never heard of
+//! spent or given back in [`Gateway::spent`], which every decision comes through; a decision that is never heard of
 //! again drops them, which gives them back as well.
 
 use super::asking::Purpose;
@@ -127,7 +127,7 @@ impl Gateway {
     }
 
     /// Spends what a decision held if it passes, gives it back if not, and puts what permits said where it belongs.
-    pub(super) fn settled(&mut self, mut outcome: Outcome, permitted: Permitted) -> Outcome {
+    pub(super) fn spent(&mut self, mut outcome: Outcome, permitted: Permitted) -> Outcome {
         for batch in &permitted.batches {
             self.permits.heard(&batch.key, batch.id);
         }

@@ -7,6 +7,7 @@
 
 pub mod concurrency;
 pub mod fixed_window;
+pub mod settlement;
 pub mod sliding_log;
 pub mod sliding_window;
 pub mod state;

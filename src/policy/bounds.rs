@@ -54,6 +54,10 @@ pub const BACKOFF_MS: (u64, u64) = (0, 10_000);
 pub const LEEWAY_MS: (u64, u64) = (0, 300_000);
 /// Greatest cost of one request.
 pub const MAX_COST: u64 = 1_000_000_000;
+/// `settle.within` in milliseconds: what was settled is kept for so long, a key for each request.
+pub const SETTLE_RANGE_MS: (u64, u64) = (60_000, 86_400_000);
+/// The same where the policy does not say.
+pub const SETTLE_WITHIN_MS: u64 = 600_000;
 /// Most entries of a sliding log: each is an element in Redis, and all of them are read back in an outage.
 pub const MAX_LOG: u64 = 10_000;
 /// Most limits on one route: each is two keys of the one EVAL.
@@ -82,6 +86,20 @@ pub fn least_lease_ms(timeout_ms: u64, backoff_ms: u64) -> u64 {
 pub fn most_delay_ms(limit: u64, burst: u64, cost: u64, window_ms: u64) -> u64 {
     let full = burst.saturating_add(cost).saturating_mul(window_ms);
     LARGEST.saturating_sub(full).checked_div(limit).unwrap_or(0)
+}
+
+/// The most that a bucket may hold as used: what drains in as many milliseconds, with margins, is exact.
+pub const MOST_DRAINING: u64 = LARGEST - 100_000;
+
+/// The most units that the state of one subject can hold as used, debts included, and decide about exactly.
+pub fn most_used(algorithm: Algorithm, window_ms: u64) -> u64 {
+    let per_window = LARGEST.checked_div(window_ms).unwrap_or(0);
+    match algorithm {
+        Algorithm::TokenBucket => MOST_DRAINING.checked_div(window_ms).unwrap_or(0),
+        // Both windows may be as full.
+        Algorithm::SlidingWindow => MAX_COUNT.min(per_window / 2),
+        _ => MAX_COUNT,
+    }
 }
 
 /// Whether a quota's arithmetic stays exact, `cost` being the greatest cost of one request.

@@ -4,6 +4,7 @@
 //! bounds that the arithmetic of `limit` and of the scripts relies on.
 
 pub mod address;
+mod ahead;
 pub mod bounds;
 pub mod cors;
 pub mod document;
@@ -22,6 +23,7 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+pub use ahead::{Batch, Delay, OverLimit, Settle};
 pub use cors::Cors;
 pub use error::PolicyError;
 pub use jwt::Jwt;
@@ -218,22 +220,8 @@ pub struct Limit {
     pub over_limit: Option<OverLimit>,
     /// `lease_batch` and `lease_ttl`: an isolate takes permits in batches and spends them alone.
     pub batch: Option<Batch>,
-}
-
-/// `over_limit`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OverLimit {
-    /// A request that would pass within a time waits for its moment.
-    Delay(Delay),
-}
-
-/// `over_limit.delay`, and what bounds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delay {
-    /// The longest wait in milliseconds, 1 ms to a minute.
-    pub ms: u64,
-    /// Most requests of the limit that wait in one isolate.
-    pub waiting: usize,
+    /// The cost is a reservation, corrected by what the origin says after the answer.
+    pub settle: Option<Settle>,
 }
 
 impl Limit {
@@ -241,15 +229,6 @@ impl Limit {
     pub fn delay(&self) -> Option<Delay> {
         self.over_limit.map(|OverLimit::Delay(delay)| delay)
     }
-}
-
-/// How permits are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Batch {
-    /// Most units that an isolate takes in one call, and has in hand of one subject.
-    pub units: u64,
-    /// For how many milliseconds they may be spent.
-    pub ttl_ms: u64,
 }
 
 /// How a limit counts.

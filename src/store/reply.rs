@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::call::Ask;
 use super::error::{Class, StoreError};
+use super::settlement;
 use crate::limit::{Verdict, Wait};
 use crate::policy::{Algorithm, bounds};
 
@@ -17,6 +18,9 @@ const CONFLICT: i64 = 2;
 /// Integers a limit takes in the reply.
 const PER_LIMIT: usize = 4;
 
+/// What a clock says, in milliseconds since the Unix epoch; fences are greater.
+const CLOCKS: std::ops::Range<i64> = 1_735_689_600_000..1_000_000_000_000_000;
+
 /// What the store said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -24,6 +28,8 @@ pub enum Said {
     Decided(Answered),
     /// Another request was charged under the same charge id.
     Conflict,
+    /// What a settlement came to.
+    Settled(settlement::Said),
     /// What a plain command came to.
     Value(Value),
 }
@@ -41,6 +47,8 @@ pub struct Answered {
     pub holds: Vec<u64>,
     /// For each that permits were asked of, in that order, how many units were charged beyond the cost.
     pub permits: Vec<u64>,
+    /// The clock that decided, where the request has a charge id: that of the first of its repeats.
+    pub clock_ms: Option<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields, and integers written as floats.
@@ -107,44 +115,41 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
-    let (fences, holds, permits) = self::behind(behind, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered {
-        allowed: *allowed == 1,
-        verdicts,
-        fences,
-        holds,
-        permits,
-    })
+    if refused != (*allowed == 0) {
+        return None;
+    }
+    self::behind(behind, asks, verdicts, *allowed == 1)
 }
 
-/// What stands behind the limits, in their order: a fence for each slot that must have been taken and no other, how
-/// long to hold the request, which no limit may want for longer than any policy can say, and no more permits than were
-/// asked for with what was charged.
-fn behind(
-    numbers: &[i64],
-    asks: &[Ask],
-    verdicts: &[Verdict],
-    allowed: bool,
-) -> Option<(Vec<u64>, Vec<u64>, Vec<u64>)> {
+/// The decision with what stands behind the limits, in their order: a fence for each slot that must have been taken and no
+/// other, how long to hold the request, which no limit may want for longer than any policy can say, and no more permits
+/// than were asked for with what was charged. Last may come the clock that decided.
+fn behind(numbers: &[i64], asks: &[Ask], verdicts: Vec<Verdict>, allowed: bool) -> Option<Answered> {
     let mut numbers = numbers.iter();
     let (mut fences, mut holds, mut permits) = (Vec::new(), Vec::new(), Vec::new());
-    for (ask, verdict) in asks.iter().zip(verdicts) {
-        let taken = allowed && verdict.allowed() && ask.cost > 0;
+    for (ask, verdict) in asks.iter().zip(&verdicts) {
+        let passes = allowed && verdict.allowed();
+        let taken = passes && ask.cost > 0;
         if ask.quota.algorithm == Algorithm::Concurrency {
             let fence = u64::try_from(*numbers.next()?).ok()?;
             fences.push(Some(fence).filter(|fence| (*fence > 0) == taken)?);
         } else if ask.ahead_ms.is_some() {
             let hold_ms = u64::try_from(*numbers.next()?).ok()?;
-            let most_ms = if allowed && verdict.allowed() { bounds::DELAY_MS.1 } else { 0 };
+            let most_ms = if passes { bounds::DELAY_MS.1 } else { 0 };
             holds.push(Some(hold_ms).filter(|ms| *ms <= most_ms)?);
         } else if ask.more > 0 {
-            let most = if taken { ask.more } else { 0 };
             let granted = u64::try_from(*numbers.next()?).ok()?;
+            let most = if taken { ask.more } else { 0 };
             permits.push(Some(granted).filter(|granted| *granted <= most)?);
         }
     }
-    numbers.next().is_none().then_some((fences, holds, permits))
+    let clock_ms = match numbers.as_slice() {
+        [] => None,
+        [clock] if allowed && CLOCKS.contains(clock) => Some(u64::try_from(*clock).ok()?),
+        _ => return None,
+    };
+    Some(Answered { allowed, verdicts, fences, holds, permits, clock_ms })
 }
 
 #[cfg(test)]
@@ -241,6 +246,16 @@ mod tests {
         for wrong in ["0,5,0,700,700", "0,5,0,700,700,1"] {
             let body = format!(r#"{{"result":[{wrong}]}}"#);
             assert_eq!(read(200, &body, &refused).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_clock_of_a_charge_id_comes_last() {
+        let one = decided(r#"{"result":[1,5,4,1000,0,1785432000000]}"#, &[ask(false)]);
+        assert_eq!(one.clock_ms, Some(1_785_432_000_000));
+        assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).clock_ms, None);
+        for wrong in ["0,5,0,700,700,1785432000000", "1,5,4,1000,0,1", "1,5,4,1000,0,1785432000000,1"] {
+            assert_eq!(class(200, &format!(r#"{{"result":[{wrong}]}}"#)), Class::Malformed, "{wrong}");
         }
     }
 

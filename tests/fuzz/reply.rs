@@ -73,8 +73,10 @@ fn replies() {
                     Said::Conflict => return assert_eq!(numbers, [2], "{body}"),
                     Said::Decided(answered) => answered,
                     Said::Value(_) => panic!("a value is what plain commands come to: {body}"),
+                    Said::Settled(_) => panic!("a settlement is what its own script comes to: {body}"),
                 };
-                assert_eq!(numbers.len(), 1 + 4 * asks.len() + of.len(), "{body}");
+                let clock = usize::from(answered.clock_ms.is_some());
+                assert_eq!(numbers.len(), 1 + 4 * asks.len() + of.len() + clock, "{body}");
                 let behind = &numbers[1 + 4 * asks.len()..];
                 let (mut holds, mut permits) = (answered.holds.iter(), answered.permits.iter());
                 for (ask, number) in of.iter().zip(behind) {

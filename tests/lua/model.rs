@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate::limit::state::EPOCH_MS;
 use sluicegate::limit::{Check, Quota, State, TTL_MARGIN_MS, Wait, decide};
 
 use super::trace::{Rule, Step, Trace, absolute};
@@ -153,8 +154,10 @@ impl Model {
             };
             return Said { reply, writes: vec![None; self.subjects.len()] };
         }
-        let said = self.decide(step, store_ms);
+        let mut said = self.decide(step, store_ms);
         if said.allowed() {
+            let now_ms = if step.store_clock { store_ms } else { step.clock_ms(self.base_ms) };
+            said.reply.push(i64::try_from(now_ms.max(EPOCH_MS)).expect("below 2^53"));
             let reply: Vec<String> = said.reply.iter().map(i64::to_string).collect();
             let text = format!("{fingerprint} {}", reply.join(" "));
             self.charges.insert(id.clone(), (self.base_ms + step.at, text));
@@ -224,6 +227,13 @@ impl Model {
             }));
         }
         Said { reply, writes }
+    }
+
+    /// Holds another state of one limit's subject from a moment of true time on.
+    pub fn write(&mut self, limit: usize, state: State, quota: Quota, ttl_ms: u64, at: u64) {
+        let written_ms = self.base_ms + at;
+        self.subjects[limit].kept = Some(Kept { written_ms, ttl_ms: Some(ttl_ms), quota });
+        self.subjects[limit].state = Some(state);
     }
 
     /// The greatest TTL that a key may have now.

@@ -127,6 +127,7 @@ impl Store {
             }
         }
         if let Some(charge) = command.charge.as_ref().filter(|_| decision.allowed) {
+            reply.push(whole(now_ms));
             let (fingerprint, gone_ms) = (charge.fingerprint.clone(), true_ms + charge.kept_ms);
             self.charges.insert(charge.key.clone(), Charged { fingerprint, reply: reply.clone(), gone_ms });
             *self.charged_ids.entry(charge.key.clone()).or_default() += 1;

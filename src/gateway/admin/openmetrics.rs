@@ -81,6 +81,7 @@ impl Gateway {
         {
             page.sample("sluicegate_optimistic_total", &[("what", what)], count);
         }
+        self.settlements(&mut page);
         let help = "Refusals that this isolate remembers.";
         page.one("sluicegate_remembered_refusals", "gauge", "", help, self.refusals.len());
         let help = "Subjects that this isolate counts by itself.";
@@ -135,6 +136,24 @@ impl Gateway {
                     page.sample("sluicegate_limit_decisions_total", &labels, count);
                 }
             }
+        }
+    }
+
+    fn settlements(&self, page: &mut Page) {
+        if !self.rules.settles {
+            return;
+        }
+        let help = "Charges to be settled after the answer, by what became of them.";
+        let (mut family, mut help) = ("sluicegate_settlements", help);
+        for (place, (what, count)) in self.counters.settlements.words().into_iter().enumerate() {
+            if place == 5 {
+                family = "sluicegate_settled_units";
+                help = "Units by which settled charges differed from what was reserved.";
+            }
+            if place == 0 || place == 5 {
+                page.family(family, "counter", "", help);
+            }
+            page.sample(&[family, "_total"].concat(), &[("outcome", what)], count);
         }
     }
 

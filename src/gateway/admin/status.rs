@@ -79,12 +79,13 @@ impl Gateway {
                 tiers(counts),
             );
         }
-        let _ = write!(text, "],{}}}", self.in_force(now_ms));
+        let settlements = object(self.counters.settlements.words().into_iter());
+        let _ = write!(text, "],\"settlements\":{settlements},{}}}", self.in_force(now_ms));
         Answer::json(200, text)
     }
 
     /// Tells isolates apart.
-    pub(super) fn isolate_name(&self) -> String {
+    pub(in crate::gateway) fn isolate_name(&self) -> String {
         format!("{:08x}", self.metrics.isolate)
     }
 

@@ -28,6 +28,8 @@ pub struct Explained {
     pub plan: Option<Plan>,
     /// What the request costs, where it is counted.
     pub cost: Option<Price>,
+    /// How that settles after the answer, where it does.
+    pub settle: Option<Settles>,
     /// The parts it counts by, with what the request holds.
     pub key: Vec<Part>,
     /// As the policy writes it.
@@ -127,6 +129,17 @@ pub struct Price {
     pub max: u64,
 }
 
+/// Where the real cost comes from.
+#[derive(Debug, Serialize)]
+pub struct Settles {
+    /// Header of the origin's answer.
+    pub header: String,
+    /// Greatest cost that is believed.
+    pub max: u64,
+    /// As the policy writes it.
+    pub within: String,
+}
+
 /// An attribute of the request.
 #[derive(Debug, Serialize)]
 pub struct Part {
@@ -210,6 +223,11 @@ pub(super) fn explain(
             header: limit.cost.header.clone(),
             stated: limit.cost.header.as_ref().is_some_and(|name| attributes.header(name).is_some()),
             max: limit.cost.max,
+        }),
+        settle: limit.settle.as_ref().map(|settle| Settles {
+            header: settle.header.clone(),
+            max: settle.max,
+            within: duration::to_text(settle.within_ms),
         }),
         key: limit.key.iter().map(|key_part| part(gateway, key_part, attributes)).collect(),
         on_missing_key: words::on_missing_key(limit.on_missing_key),

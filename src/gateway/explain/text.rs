@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limit::{Applies, Explained, Numbers, Part};
+use super::limit::{Applies, Explained, Numbers, Part, Settles};
 use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
@@ -109,6 +109,11 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
             Some(header) => format!("{}, the default: no header {header} (at most {})", cost.units, cost.max),
         };
         line(out, "cost", &text)?;
+    }
+    if let Some(settle) = &limit.settle {
+        let Settles { header, max, within } = settle;
+        let text = format!("within {within} to what the answer's header {header} says (at most {max})");
+        line(out, "settles", &text)?;
     }
     for (index, part) in limit.key.iter().enumerate() {
         line(out, if index == 0 { "key" } else { "" }, &part_text(part))?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit, permits};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit, permits, settle};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -28,6 +28,7 @@ pub(super) const LIMIT: &[&str] = &[
     "over_limit",
     "lease_batch",
     "lease_ttl",
+    "settle",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -137,6 +138,8 @@ fn limit(
     let terms =
         terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, over_limit: owed });
     let quotas = quota::quotas(table, terms);
+    let settled = settle::Terms { algorithm, window_ms, cost: cost.as_ref(), quotas: quotas.as_ref() };
+    let settle = settle::settle(table, &settled);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
@@ -163,6 +166,7 @@ fn limit(
         idempotency: idempotency?,
         over_limit: over_limit?,
         batch: batch?,
+        settle: settle?,
     })
 }
 

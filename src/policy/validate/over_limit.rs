@@ -23,7 +23,8 @@ pub(super) fn over_limit(
     };
     let over = delay(&field);
     let fits = fits(&field, algorithm, shadow);
-    over.filter(|_| fits).map(Some)
+    let alone = alone(table, &field);
+    over.filter(|_| fits && alone).map(Some)
 }
 
 fn delay(field: &Field<'_>) -> Option<OverLimit> {
@@ -32,6 +33,18 @@ fn delay(field: &Field<'_>) -> Option<OverLimit> {
         table.required("delay", "write delay = \"2s\"").and_then(|field| field.duration(bounds::DELAY_MS));
     let waiting = table.get("waiting").map_or(Some(WAITING), |field| field.whole(bounds::WAITING));
     Some(OverLimit::Delay(Delay { ms: ms?, waiting: waiting?.try_into().ok()? }))
+}
+
+/// Whether nothing else of the limit changes what those who wait have been told. Permits see to themselves.
+fn alone(table: &Table<'_>, field: &Field<'_>) -> bool {
+    let settles = table.get("settle").is_some();
+    if settles {
+        field.wrong(
+            "over_limit and settle do not go together: a cost that settles moves the moments of those who wait",
+            "leave one of the two out",
+        );
+    }
+    !settles
 }
 
 /// Whether the limit acts, and gives each request a moment of its own.

@@ -5,7 +5,7 @@ use super::quota::{Quotas, Terms};
 use crate::policy::{Algorithm, Batch, Quota, bounds, duration};
 
 /// Fields that do not go together with permits, with the reason and what to do instead.
-const APART: [(&str, &str, &str); 2] = [
+const APART: [(&str, &str, &str); 3] = [
     (
         "idempotency",
         "only the store knows whether a request is a repeat, so each has to ask it",
@@ -14,6 +14,11 @@ const APART: [(&str, &str, &str); 2] = [
     (
         "over_limit",
         "the moments of requests that wait are in the store's order, and permits are spent past it",
+        "leave one of the two out",
+    ),
+    (
+        "settle",
+        "a request that permits let through has no charge of its own in the store",
         "leave one of the two out",
     ),
 ];
