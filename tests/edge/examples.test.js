@@ -362,3 +362,23 @@ describe('partner.toml', () => {
     assert.equal(world.origin.seen.length, 0);
   });
 });
+
+describe('hot.toml', () => {
+  test('one call for a hundred requests of a customer, and none of another’s', async () => {
+    const policy = example('hot');
+    // A busy machine may take longer for a hundred requests than permits are good for.
+    const limits = policy.limits.map((/** @type {any} */ one) => ({ ...one, lease_ttl: '1m' }));
+    const edge = await started({ ...policy, limits });
+    const get = (/** @type {string} */ customer) =>
+      edge.send('/v1/prices/eur', { headers: { 'x-customer': customer, 'x-plan': 'large' } });
+    const replies = await many(100, () => get('acme'), 1);
+    assert.deepEqual([statuses(replies), tiers(replies)], [{ 200: 100 }, { store: 1, cache: 99 }]);
+    assert.equal(left(replies[99], 'customer-day'), 200_000_000 - 100);
+    assert.equal((await get('other')).headers['sluicegate-tier'], 'store');
+    // The second's permits are gone, the day's are not, and only the second is asked about.
+    assert.equal((await get('acme')).headers['sluicegate-tier'], 'store');
+    outage();
+    assert.deepEqual(tiers(await many(99, () => get('acme'), 1)), { cache: 99 });
+    assert.deepEqual(tiers(await many(3, () => get('acme'), 1)), { degraded: 3 });
+  });
+});
