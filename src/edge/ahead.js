@@ -9,7 +9,7 @@ import { asked, finish } from './origin.js';
  * @property {() => void} drop ends it and throws away what has come of it, unless it was taken
  */
 
-/** @typedef {Omit<import('./origin.js').Forward, 'fields'>} Where without a charge: there is no decision yet */
+/** @typedef {import('./origin.js').Where} Where */
 
 /**
  * Begins a request, which has no body, and does meanwhile what decides it. Nobody sees what comes of it, a failure

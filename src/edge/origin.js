@@ -21,12 +21,13 @@ const CHARGE = 'sluicegate-charge';
 const TIER = 'sluicegate-tier';
 
 /**
- * @typedef {object} Forward
+ * @typedef {object} Where
  * @property {string} origin `http(s)://…` without a trailing slash, or `binding:NAME`
  * @property {number} timeoutMs for the response head; 0 waits as long as the platform does
  * @property {string} charge what the origin may settle later; '' for none
- * @property {string} fields to append to the answer, a line each
  */
+
+/** @typedef {Where & {fields: string}} Forward the fields are to append to the answer, a line each */
 
 /**
  * @param {Request} request
@@ -43,7 +44,7 @@ export function toOrigin(request, forward, env, over) {
  * Asks the origin.
  *
  * @param {Request} request
- * @param {Omit<Forward, 'fields'>} forward
+ * @param {Where} forward
  * @param {Record<string, unknown>} env
  * @param {((free: boolean) => void) | undefined} over
  * @param {AbortController | undefined} given where somebody else may end it
@@ -75,7 +76,7 @@ export async function asked(request, forward, env, over, given, then) {
 
 /**
  * @param {Request} request
- * @param {Forward} forward
+ * @param {Where} forward
  * @param {Record<string, unknown>} env
  * @param {AbortSignal | null} signal
  * @param {unknown} held whether the answer is delivered by a pipe of ours, and so comes as it is encoded
