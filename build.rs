@@ -66,11 +66,14 @@ fn scripts() -> Result<String, Vec<String>> {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
         let redis = stripped(&file, &read(&file)?)?;
         let upstash = format!("{UPSTASH_FLAGS}{redis}");
+        // One text for both forms: they would weigh twice in the Wasm.
         let _ = writeln!(
             constants,
-            "/// `{}`, without its comments.\npub const {name}: Script = Script {{\n    redis: {redis:?},\n    \
-             redis_sha: \"{}\",\n    upstash: {upstash:?},\n    upstash_sha: \"{}\",\n}};",
+            "const {name}_TEXT: &str = {upstash:?};\n/// `{}`, without its comments.\npub const {name}: Script = Script {{\n    \
+             redis: {name}_TEXT.split_at({}).1,\n    redis_sha: \"{}\",\n    upstash: {name}_TEXT,\n    \
+             upstash_sha: \"{}\",\n}};",
             file.display(),
+            UPSTASH_FLAGS.len(),
             sha1_hex(&redis),
             sha1_hex(&upstash),
         );
@@ -78,7 +81,7 @@ fn scripts() -> Result<String, Vec<String>> {
     Ok(constants)
 }
 
-/// The script without whole-line comments and blank lines: they would travel with every EVAL and weigh in the Wasm.
+/// The script without whole-line comments, indentation and blank lines: they would travel with every EVAL and weigh in the Wasm.
 ///
 /// Lines are told apart without parsing Lua, which is only right where no comment or string spans lines: `[[` and
 /// `[=` are refused.
@@ -96,7 +99,7 @@ fn stripped(file: &Path, text: &str) -> Result<String, Vec<String>> {
             )]);
         }
         if !code.is_empty() && !comment {
-            kept.push_str(line);
+            kept.push_str(code);
             kept.push('\n');
         }
     }

@@ -11,6 +11,7 @@ import { commandsPerDecision } from './measure/commands.js';
 import { decision } from './measure/decision.js';
 import { exact } from './measure/exact.js';
 import { latency } from './measure/latency.js';
+import { leased } from './measure/leased.js';
 import { limitsOnARequest } from './measure/limits.js';
 import { memory } from './measure/memory.js';
 import { optimistic } from './measure/optimistic.js';
@@ -44,6 +45,7 @@ const SECTIONS = {
   memory,
   size,
   exact,
+  leased,
 };
 
 const USAGE = `npm run bench -- [--only NAME]… [--short] [--no-fail] [--rounds N] [--requests N] [--json FILE] [--write-doc]

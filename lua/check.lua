@@ -8,6 +8,7 @@
 -- ARGV[2 ..]        six for each limit:
 --   algorithm       b token bucket, f fixed window, s sliding window, l sliding log, c concurrency; upper case: in shadow.
 --                   b~MS: a request that comes up to MS ms before its moment passes, to be held until then; ~0 none does
+--                   Behind b, f and s `+N`: with the cost as many units more as there are, up to N (permits)
 --   limit           units per window, or slots         window          ms; of c the lease
 --   burst           units at once from idle; of c the holder's id, 1 to 64 of A-Z a-z 0-9 _ -
 --   ttl             ms from which on an idle key says nothing
@@ -16,9 +17,11 @@
 --
 -- Reply: 1 or 0 (let through or not), then four integers for each limit: limit in force, whole units left, ms until
 -- nothing is used any more (for a refusal: until it passes), and ms to wait (0 passes now, -1 never passes). Of c, ms
--- until the first lease ends, 0 where nobody holds. Then for each c, in their order, the fence of the slot that was
--- taken, 0 if none was; and for each b~ among them, at its place in that order, ms to hold the request, 0 where it is
--- refused. Just 2 where the charge id belongs to a request with another fingerprint.
+-- until the first lease ends, 0 where nobody holds. Then one for each c and each limit with a modifier, in their order:
+-- the fence of the slot that was taken, 0 if none was; of `~` ms to hold the request, of `+` the units charged beyond
+-- the cost, 0 where it is refused. With a charge id, of a request that was let through, last the clock in ms that
+-- decided it: so a repeat knows when the first was charged. Just 2 where the charge id belongs to a request with
+-- another fingerprint.
 --
 -- Invariants: a refusal writes nothing; every write carries its TTL; stored time never moves back, so a slow clock
 -- adds nothing; a stored time more than a minute ahead of the caller's is put to the store's clock, and where that
@@ -71,7 +74,7 @@ end
 
 local reply = { 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 local writes, ttls = { false, false, false, false }, { false, false, false, false }
-local charging, refused, seats, holds = true, false, nil, nil
+local charging, refused, seats, behind = true, false, nil, nil
 
 repeat
   local again = false
@@ -80,11 +83,13 @@ repeat
     local algorithm, ttl = ARGV[arg], ARGV[arg + 4]
     local limit, window, burst, cost = ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3], ARGV[arg + 5] + 0
     local state, override = found[2 * i - 1], found[2 * i]
-    local ahead
+    local ahead, more
     if #algorithm > 1 then
-      ahead, algorithm = string.sub(algorithm, 3) + 0, string.sub(algorithm, 1, 1)
-      holds = holds or {}
-      holds[i] = 0
+      local number = string.sub(algorithm, 3) + 0
+      if byte(algorithm, 2) == 43 then more = number else ahead = number end
+      algorithm = string.sub(algorithm, 1, 1)
+      behind = behind or {}
+      behind[i] = 0
     end
     local shadow = algorithm < 'a'
     if shadow then algorithm = string.lower(algorithm) end
@@ -138,12 +143,16 @@ repeat
         elseif cost > 0 and due > ahead then
           wait = due - ahead
         else
-          holds[i] = due < ahead and due or ahead
+          behind[i] = due < ahead and due or ahead
         end
       end
       local charged = charging and wait == 0 and not banned and cost > 0
       if charged then used = used + cost * window end
       left = floor((burst * window - used) / window)
+      if more and charged and left > 0 then
+        if more > left then more = left end
+        used, left, behind[i] = used + more * window, left - more, more
+      end
       if used > 0 then reset = at - now + ceil(used / limit) end
       if charged or mended then
         -- Pairs of bytes, then bytes, by subtraction: every operand is a whole number, and no function is called.
@@ -312,6 +321,10 @@ repeat
           reset = start + window - now
         end
       end
+      if more and charged and left > 0 then
+        if more > left then more = left end
+        current, left, behind[i] = current + more, left - more, more
+      end
       if charged or mended then
         -- Halves, then bytes, by subtraction: every operand is a whole number, and no function is called.
         local b, d, f = index % 65536, current % 65536, previous % 65536
@@ -340,11 +353,11 @@ for i = 4 * n + 3, 17 do reply[i] = nil end
 for i = 1, n do
   if writes[i] then call('SET', KEYS[2 * i - 1], writes[i], 'PX', ttls[i]) end
 end
-if seats or holds then
+if seats or behind then
   for i = 1, n do
     local seat, key, arg = seats and seats[i], KEYS[2 * i - 1], i * 6 - 4
-    if holds and holds[i] then
-      reply[#reply + 1] = refused and 0 or holds[i]
+    if behind and behind[i] then
+      reply[#reply + 1] = refused and 0 or behind[i]
     elseif seat then
       local id, ends = ARGV[arg + 3], string.format('%.0f', (seat.clock or 0) + ARGV[arg + 2])
       if seat.taken and seat.fence then
@@ -372,6 +385,7 @@ end
 if refused then
   reply[1] = 0
 elseif charge then
+  reply[#reply + 1] = now
   local first = { ARGV[6 * n + 3] }
   for i = 1, #reply do first[i + 1] = string.format('%.0f', reply[i]) end
   call('SET', charge, table.concat(first, ' '), 'PX', ARGV[6 * n + 2])

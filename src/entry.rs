@@ -132,6 +132,12 @@ pub fn release(note: &str, now_ms: f64) -> String {
     step(|gateway| gateway.release(note, now_ms as u64), "")
 }
 
+/// Brings what the origin's answer says of a charge: lines of `name: value`.
+#[wasm_bindgen]
+pub fn settle(charge: &str, fields: &str, now_ms: f64) -> String {
+    step(|gateway| gateway.settle(charge, fields, now_ms as u64), "")
+}
+
 /// Brings a call to the slots API with its body; none was too long.
 #[wasm_bindgen]
 pub fn slots(method: &str, url: &str, body: Option<String>, now_ms: f64, random: f64) -> String {

@@ -161,7 +161,8 @@ fn every_property_is_described() {
 }
 
 /// Optional fields without one default, and why.
-const WITHOUT_DEFAULT: [(&str, &str, &str); 35] = [
+const WITHOUT_DEFAULT: [(&str, &str, &str); 38] = [
+    ("limit", "settle", "the cost is final"),
     ("", "store", "its fields have their own"),
     ("", "degraded", "its fields have their own"),
     ("", "jwt", "no token is believed"),
@@ -193,6 +194,8 @@ const WITHOUT_DEFAULT: [(&str, &str, &str); 35] = [
     ("over_limit", "delay", "one of delay and queue is written"),
     ("over_limit", "queue", "one of delay and queue is written"),
     ("over_limit", "dead_letter", "by the name of the queue"),
+    ("limit", "lease_batch", "no batches"),
+    ("limit", "lease_ttl", "no batches"),
     ("plan", "burst", "the limit's proportion"),
     ("route", "methods", "every method"),
     ("route", "host", "every host"),

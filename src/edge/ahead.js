@@ -9,7 +9,7 @@ import { asked, finish } from './origin.js';
  * @property {() => void} drop ends it and throws away what has come of it, unless it was taken
  */
 
-/** @typedef {Omit<import('./origin.js').Forward, 'fields'>} Where */
+/** @typedef {import('./origin.js').Where} Where */
 
 /**
  * Begins a request, which has no body, and does meanwhile what decides it. Nobody sees what comes of it, a failure
@@ -40,7 +40,8 @@ function begin(request, where, env) {
   let taken = false;
   const came = asked(request, where, env, undefined, abort, (response) => response);
   return {
-    isFor: ({ origin, timeoutMs }) => origin === where.origin && timeoutMs === where.timeoutMs,
+    isFor: ({ origin, timeoutMs, charge }) =>
+      origin === where.origin && timeoutMs === where.timeoutMs && charge === where.charge,
     async take(fields) {
       taken = true;
       const answer = await came;

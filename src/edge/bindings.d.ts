@@ -12,6 +12,7 @@ declare module '#core' {
   export function renew(note: string, nowMs: number): string;
   export function release(note: string, nowMs: number): string;
   export function slots(method: string, url: string, body: string | undefined, nowMs: number, random: number): string;
+  export function settle(charge: string, fields: string, nowMs: number): string;
   export function slot_again(note: string, nowMs: number, random: number): string;
   export function conclude_slot(ticket: number, status: number, body: string, retryAfter: number, nowMs: number, random: number): string;
   export function check(body: string | undefined, nowMs: number, random: number): string;

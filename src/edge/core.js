@@ -25,6 +25,7 @@ export const core = {
   reload: guarded(raw.reload),
   reload_failed: guarded(raw.reload_failed),
   renew: guarded(raw.renew),
+  settle: guarded(raw.settle),
   slot_again: guarded(raw.slot_again),
   slots: guarded(raw.slots),
   take_points: guarded(raw.take_points),

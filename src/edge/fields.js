@@ -54,3 +54,14 @@ export function exposeFields(headers, lines) {
   const names = Array.from(lines.matchAll(/^([^:\n]+): /gm), ([, name]) => name).filter((name) => !READABLE.test(name));
   if (names.length > 0) headers.append('access-control-expose-headers', [...new Set(names)].join(', '));
 }
+
+/**
+ * These fields as lines, as far as they are there.
+ *
+ * @param {Headers} headers
+ * @param {string[]} names
+ */
+export function namedFields(headers, names) {
+  const found = names.filter((name) => headers.has(name));
+  return found.map((name) => `${name}: ${headers.get(name)}\n`).join('');
+}

@@ -14,15 +14,20 @@ const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', '
 /** Names of our own begin with this. */
 const OWN = 'sluicegate-';
 
+/** What the origin settles a charge by. */
+const CHARGE = 'sluicegate-charge';
+
 /** Who decided; nobody but us says it. */
 const TIER = 'sluicegate-tier';
 
 /**
- * @typedef {object} Forward
+ * @typedef {object} Where
  * @property {string} origin `http(s)://…` without a trailing slash, or `binding:NAME`
  * @property {number} timeoutMs for the response head; 0 waits as long as the platform does
- * @property {string} fields to append to the answer, a line each
+ * @property {string} charge what the origin may settle later; '' for none
  */
+
+/** @typedef {Where & {fields: string}} Forward the fields are to append to the answer, a line each */
 
 /**
  * @param {Request} request
@@ -39,7 +44,7 @@ export function toOrigin(request, forward, env, over) {
  * Asks the origin.
  *
  * @param {Request} request
- * @param {Omit<Forward, 'fields'>} forward
+ * @param {Where} forward
  * @param {Record<string, unknown>} env
  * @param {((free: boolean) => void) | undefined} over
  * @param {AbortController | undefined} given where somebody else may end it
@@ -59,7 +64,7 @@ export async function asked(request, forward, env, over, given, then) {
     let signal = timer === null && !given ? null : abort.signal;
     // While slots are held, something waits for the end of the request, so the platform does not end it by itself.
     if (over) signal = AbortSignal.any([abort.signal, request.signal]);
-    const response = await send(request, forward.origin, env, signal, over);
+    const response = await send(request, forward, env, signal, over);
     return then(response);
   } catch {
     over?.(true);
@@ -71,13 +76,13 @@ export async function asked(request, forward, env, over, given, then) {
 
 /**
  * @param {Request} request
- * @param {string} origin
+ * @param {Where} forward
  * @param {Record<string, unknown>} env
  * @param {AbortSignal | null} signal
  * @param {unknown} held whether the answer is delivered by a pipe of ours, and so comes as it is encoded
  * @returns {Promise<Response>}
  */
-function send(request, origin, env, signal, held) {
+function send(request, { origin, charge }, env, signal, held) {
   // The core has refused a URL without a plain authority, so the first slash behind it begins the path.
   const asked = request.url;
   const host = asked.indexOf('://') + 3;
@@ -86,6 +91,7 @@ function send(request, origin, env, signal, held) {
   const headers = new Headers(request.headers);
   stripHopByHop(headers);
   stripOwn(headers, request);
+  if (charge !== '') headers.set(CHARGE, charge);
   headers.append('via', VIA);
   headers.set('x-forwarded-host', authority);
   headers.set('x-forwarded-proto', asked.slice(0, host - 3));

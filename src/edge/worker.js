@@ -4,8 +4,9 @@
 import { accept } from './accept.js';
 import { ahead } from './ahead.js';
 import { pointsTo } from './analytics.js';
+import { boundedText } from './body.js';
 import { core, life } from './core.js';
-import { appendFields, exposeFields } from './fields.js';
+import { appendFields, exposeFields, namedFields } from './fields.js';
 import { hold } from './hold.js';
 import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
@@ -66,7 +67,7 @@ export default {
   queue(batch, env, ctx) {
     return consume(batch, env, {
       deliver: (request, delivery) => follow(receiveTask(request, env, delivery), request, env, ctx, { delivery }),
-      tell: (begin) => settle(begin, env),
+      tell: (begin) => beside(begin, env),
     });
   },
 };
@@ -144,7 +145,7 @@ async function follow(step, request, env, ctx, { begun, again = false, delivery 
       case 'ahead': {
         const [origin, behind] = cut(rest);
         const [timeout, call] = cut(behind);
-        const where = { origin, timeoutMs: Number(timeout) };
+        const where = { origin, timeoutMs: Number(timeout), charge: '' };
         step = `store\n${call}`;
         // One that is handed in again may be there already.
         if (begun?.isFor(where)) break;
@@ -160,14 +161,21 @@ async function follow(step, request, env, ctx, { begun, again = false, delivery 
       case 'forward': {
         const [origin, behind] = cut(rest);
         const [timeout, more] = cut(behind);
-        const [held, fields] = cut(more);
-        const over = held === '' ? undefined : hold(ctx, held, (begin) => settle(begin, env));
+        const [held, last] = cut(more);
+        const [settling, fields] = cut(last);
+        const [charge, ...names] = settling.split(' ');
+        const over = held === '' ? undefined : hold(ctx, held, (begin) => beside(begin, env));
         delivery?.admitted();
-        const forward = { origin, timeoutMs: Number(timeout) || (delivery ? LONGEST_ATTEMPT_MS : 0), fields };
+        const timeoutMs = Number(timeout) || (delivery ? LONGEST_ATTEMPT_MS : 0);
+        const forward = { origin, timeoutMs, charge, fields };
         const result =
           begun !== undefined && held === '' && begun.isFor(forward)
             ? await begun.take(fields)
             : await toOrigin(request, forward, env, over);
+        if (charge !== '' && result instanceof Response) {
+          const said = namedFields(result.headers, names);
+          ctx.waitUntil(beside(() => core.settle(charge, said, Date.now()), env));
+        }
         return result instanceof Response ? result : answer(core.origin_failed(result), request, fields);
       }
       case 'hold':
@@ -223,7 +231,7 @@ async function follow(step, request, env, ctx, { begun, again = false, delivery 
       }
       case 'queue': {
         const [options, refusal] = cut(rest);
-        step = await accept(options, refusal, request, payload, env, (begin) => settle(begin, env));
+        step = await accept(options, refusal, request, payload, env, (begin) => beside(begin, env));
         break;
       }
       case 'depths': {
@@ -259,7 +267,7 @@ function send(call) {
 }
 
 /**
- * A call to the store about one slot, or one task.
+ * A call to the store about one slot, one charge or one task.
  *
  * @param {string} call as {@link send} takes it
  * @param {typeof core.conclude} conclude
@@ -275,13 +283,14 @@ async function slotCall(call, conclude = core.conclude_slot) {
 }
 
 /**
- * Renews or frees a slot beside the request, or asks or tells the store of a task. Nobody is there to be told of a fault.
+ * Renews or frees a slot, settles a charge, or asks or tells the store of a task, beside the request. Nobody is there to
+ * be told of a fault.
  *
  * @param {() => string} begin
  * @param {Record<string, unknown>} env
  * @returns {Promise<string>} the last step
  */
-async function settle(begin, env) {
+async function beside(begin, env) {
   try {
     ready(env);
     let again = false;
@@ -327,26 +336,6 @@ function answer(step, request, fields) {
 function cut(text) {
   const at = text.indexOf('\n');
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-/**
- * @param {Request} request
- * @param {number} longest in bytes
- * @returns {Promise<string | undefined>} the body, unless it is longer
- */
-async function boundedText(request, longest) {
-  const length = request.headers.get('content-length');
-  // Reading a body piece by piece costs several times what `text()` does, so only one of unknown length is.
-  if (length !== null) return Number(length) > longest ? undefined : request.text();
-  const decoder = new TextDecoder();
-  let text = '';
-  let read = 0;
-  for await (const chunk of request.body ?? []) {
-    read += chunk.byteLength;
-    if (read > longest) return undefined;
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
 }
 
 /** @param {Record<string, unknown>} env */

@@ -90,6 +90,7 @@ pub fn admit(
                 cost,
                 shadow: prepared.limit.shadow,
                 ahead_ms: prepared.limit.delay().map(|delay| delay.ms),
+                more: 0,
             }),
             _ => admission.blocked.push(Line {
                 limit: index,

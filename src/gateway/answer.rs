@@ -40,8 +40,8 @@ pub enum Step {
     /// Behind a line with the admin API's call, a line for each queue with its binding and that of its dead-letter queue:
     /// bring what there is to say of them as the body of the call.
     Depths(String),
-    /// Nothing more is to be done about a slot or a task, and what became of it: `kept`, `lost`, `freed`, `saved` or
-    /// `unsaved`.
+    /// Nothing more is to be done about a slot, a charge or a task, and what became of it: `kept`, `lost`, `freed`;
+    /// `settled`; `saved`, `unsaved`.
     Done(&'static str),
     /// Hand the request in once more, if this was its first time: what was known of it is gone.
     Again,
@@ -70,6 +70,9 @@ pub struct Forward {
     /// The slots that it holds while it runs: how often to renew them in milliseconds, then a note for each, which the
     /// core wants to hear when they are renewed and freed; parted by spaces. Empty where it holds none.
     pub held: String,
+    /// The charge that is settled after the answer, which the origin is told and the core wants to hear again, then the
+    /// names of the headers that say what it really cost; parted by spaces. Empty where there is none.
+    pub charge: String,
     /// To append to the answer.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -113,8 +116,8 @@ pub struct Location {
 
 impl Step {
     /// The text form:
-    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF (name: value LF)*` with
-    /// `hold LF moment LF` before it where it waits,
+    /// `answer LF status LF (name: value LF)* LF body`, `forward LF origin LF timeout LF held LF charge LF (name: value LF)*`
+    /// with `hold LF moment LF` before it where it waits,
     /// `store LF ticket LF timeout LF delay LF body`, the same with `take` or `slot`, `ahead LF origin LF timeout LF` and the
     /// same behind it, `page`, `body LF bytes`, the same with
     /// `admin-body` or `slots`, `verify LF token`, `location LF ticket LF binding LF timeout LF key (LF key)*`,
@@ -132,11 +135,11 @@ impl Step {
             Self::Later(ms, each_ms, behind) => write!(text, "later\n{ms}\n{each_ms}\n{behind}"),
             Self::Depths(lines) => write!(text, "depths\n{lines}"),
             Self::Forward(forward) => {
-                let Forward { origin, timeout_ms, held, .. } = forward;
+                let Forward { origin, timeout_ms, held, charge, .. } = forward;
                 if forward.moment_ms > 0 {
                     let _ = write!(text, "hold\n{}\n", forward.moment_ms);
                 }
-                let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n");
+                let head = write!(text, "forward\n{origin}\n{timeout_ms}\n{held}\n{charge}\n");
                 lines(&mut text, &forward.headers);
                 head
             }

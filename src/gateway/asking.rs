@@ -5,17 +5,20 @@ use std::rc::Rc;
 use super::ahead::Start;
 use super::answer::{Begin, Call, Step};
 use super::attempt::{Attempt, Heard, Reply};
+use super::charge::Reserving;
 use super::delay::{Hold, Waiting, hold_ms};
 use super::outcome::{Line, Outcome, Tier};
+use super::permits::Permitted;
 use super::prepared::Prepared;
+use super::settling::Settling;
 use super::task_calls::TaskCall;
 use super::{Gateway, admin, admit::Admission, problem, settle};
 use crate::limit::{Verdict, Wait};
 use crate::policy::{Clock, OnStoreError};
-use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script};
+use crate::store::{Answered, Ask, ChargeId, Form, Said, call, reply, script, settlement};
 
 /// What a decision is for.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) enum Purpose {
     /// A request to forward.
     Proxy {
@@ -31,9 +34,20 @@ pub(super) enum Purpose {
         start: Start,
         /// Whether it comes from a queue.
         task: bool,
+        /// What it has to do with permits.
+        permitted: Option<Box<Permitted>>,
+        /// What is settled after the answer.
+        reserving: Option<Box<Reserving>>,
     },
     /// An answer of the decision API.
-    Check,
+    Check {
+        /// What it has to do with permits.
+        permitted: Option<Box<Permitted>>,
+        /// What its caller may settle.
+        reserving: Option<Box<Reserving>>,
+    },
+    /// What a charge really cost.
+    Settle(Box<Settling>),
     /// A call of the admin API.
     Admin(Box<admin::Call>),
     /// What the store knows of a task.
@@ -44,7 +58,15 @@ impl Purpose {
     pub(super) fn holder(&self) -> Option<&Rc<str>> {
         match self {
             Self::Proxy { holder, .. } => holder.as_ref(),
-            Self::Check | Self::Admin(_) | Self::Task(_) => None,
+            Self::Check { .. } | Self::Settle(_) | Self::Admin(_) | Self::Task(_) => None,
+        }
+    }
+
+    /// What the decision has to do with permits; a look has nothing.
+    pub(super) fn permitted(&mut self) -> Option<&mut Option<Box<Permitted>>> {
+        match self {
+            Self::Proxy { permitted, .. } | Self::Check { permitted, .. } => Some(permitted),
+            Self::Settle(_) | Self::Admin(_) | Self::Task(_) => None,
         }
     }
 }
@@ -91,10 +113,10 @@ impl Gateway {
         &mut self,
         admission: Admission,
         charge: Option<ChargeId>,
-        purpose: Purpose,
+        mut purpose: Purpose,
         now_ms: u64,
     ) -> Step {
-        let Admission { asks, blocked, repeat } = admission;
+        let Admission { mut asks, blocked, repeat } = admission;
         if blocked.iter().any(Line::refuses) {
             return self.finish(Outcome::of(Tier::Isolate, blocked), purpose, now_ms);
         }
@@ -106,12 +128,19 @@ impl Gateway {
             return self.finish(outcome, purpose, now_ms);
         };
         // A repeat under an idempotency key may have been charged already; only the store knows.
+        if repeat.is_none() {
+            self.cover(&mut asks, &mut purpose, now_ms);
+            if asks.is_empty() {
+                return self.finish(Outcome::of(Tier::Cache, Vec::new()), purpose, now_ms);
+            }
+        }
         if repeat.is_none()
             && let Some(refused) = settle::recall(&mut self.refusals, &self.rules.limits, &asks, now_ms)
             && !self.says_too_little(&refused, &asks)
         {
             return self.finish(Outcome::of(Tier::Cache, vec![refused]).among(&asks), purpose, now_ms);
         }
+        self.want(&mut asks, &mut purpose, now_ms);
         self.send(form, asks, charge, purpose, now_ms)
     }
 
@@ -144,15 +173,24 @@ impl Gateway {
         let asked_ms = attempt.asked_ms;
         // A slot is taken once under its id, however often it is asked for.
         let slots_only = !asks.is_empty() && asks.iter().all(settle::is_concurrency);
-        let counts_once = charge.is_some() || slots_only || matches!(purpose, Purpose::Task(_));
+        let counts_once =
+            charge.is_some() || slots_only || matches!(purpose, Purpose::Settle(_) | Purpose::Task(_));
+        let again = attempt.retried;
         let read = |status, body: &str| match &purpose {
             Purpose::Admin(call) if !call.is_check() => call.read(status, body),
             Purpose::Task(call) => call.read(status, body),
+            Purpose::Settle(settling) => {
+                settlement::read(status, body, settling.parts.len()).map(Said::Settled)
+            }
             _ => reply::read(status, body, &asks),
         };
         match self.hear(attempt, reply, read, counts_once, now_ms, random) {
             Heard::Said(Said::Decided(answered)) => self.decided(&asks, purpose, &answered, asked_ms, now_ms),
             Heard::Said(Said::Conflict) => Step::Answer(problem::conflict()),
+            Heard::Said(Said::Settled(said)) => match purpose {
+                Purpose::Settle(settling) => self.settled(&settling, &said, again, now_ms),
+                _ => Step::Answer(problem::interrupted()),
+            },
             Heard::Said(Said::Value(value)) => match purpose {
                 Purpose::Task(call) => call.told(value),
                 _ => self.told(purpose, &value, now_ms),
@@ -173,7 +211,7 @@ impl Gateway {
         let check = call::Check {
             form: pending.attempt.form,
             by: pending.attempt.by,
-            clock: self.rules.policy.store.clock,
+            clock: clock(self.rules.policy.store.clock, &pending.asks),
             now_ms: pending.attempt.asked_ms,
             asks: &pending.asks,
             charge,
@@ -181,6 +219,10 @@ impl Gateway {
         let body = match &pending.purpose {
             Purpose::Admin(call) if !call.is_check() => call.body(&self.rules.limits),
             Purpose::Task(call) => call.body(),
+            Purpose::Settle(settling) => {
+                let Attempt { form, by, asked_ms, .. } = pending.attempt;
+                self.settle_body(settling, form, by, asked_ms)
+            }
             _ => call::check_body(&script::CHECK, check, stems),
         };
         let takes_slots = pending.purpose.holder().is_some();
@@ -197,7 +239,7 @@ impl Gateway {
     fn decided(
         &mut self,
         asks: &[Ask],
-        purpose: Purpose,
+        mut purpose: Purpose,
         answered: &Answered,
         asked_ms: u64,
         now_ms: u64,
@@ -212,10 +254,12 @@ impl Gateway {
         let hold_ms = hold_ms(&mut asks.iter(), &answered.holds);
         if hold_ms > 0 {
             // By the store's clock it may have been decided just now: nothing of it has passed for certain.
-            let edge = self.rules.policy.store.clock == Clock::Edge;
+            let edge = clock(self.rules.policy.store.clock, asks) == Clock::Edge;
             outcome.hold = Hold::of(hold_ms, if edge { asked_ms } else { now_ms }, now_ms);
         }
+        outcome.clock_ms = answered.clock_ms;
         self.feed(asks, &answered.verdicts, now_ms);
+        self.permit(asks, answered, &mut outcome, &mut purpose, asked_ms);
         self.finish(outcome, purpose, asked_ms)
     }
 
@@ -247,12 +291,19 @@ impl Gateway {
 
     fn remember(&mut self, asks: &[Ask], verdicts: &[Verdict], asked_ms: u64) {
         for (ask, verdict) in asks.iter().zip(verdicts) {
-            // A slot may be given back at any moment.
-            if !ask.shadow && !verdict.allowed() && !settle::is_concurrency(ask) {
+            // A slot may be given back at any moment, and so may units that another answer did not cost.
+            let freed = settle::is_concurrency(ask) || (verdict.wait != Wait::Never && self.settles(ask));
+            if !ask.shadow && !verdict.allowed() && !freed {
                 let key = settle::key(&self.rules.limits, ask);
                 let verdict = self.to_remember(ask, *verdict);
                 self.refusals.note(&key, ask.quota, ask.cost, verdict, asked_ms);
             }
         }
     }
+}
+
+/// Whose clock decides. How long permits are good is counted by the store's: a caller's may be off, and so may the next
+/// one's.
+fn clock(usual: Clock, asks: &[Ask]) -> Clock {
+    if asks.iter().any(|ask| ask.more > 0) { Clock::Store } else { usual }
 }

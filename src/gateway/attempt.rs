@@ -48,7 +48,8 @@ pub(super) struct Attempt {
     /// When it is given up.
     pub deadline_ms: u64,
     permit: Permit,
-    retried: bool,
+    /// Whether it is made once more, after a failure.
+    pub retried: bool,
 }
 
 /// What a call came to.

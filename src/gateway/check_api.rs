@@ -40,6 +40,8 @@ struct Question {
     url: Option<String>,
     #[serde(default)]
     headers: HashMap<String, String>,
+    #[serde(default)]
+    settle: Option<serde_json::Value>,
 }
 
 #[derive(Serialize)]
@@ -52,6 +54,8 @@ struct Decided<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     delay_ms: Option<u64>,
     limits: Vec<DecidedLimit<'a>>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    charge: &'a str,
 }
 
 #[derive(Serialize)]
@@ -63,8 +67,8 @@ struct DecidedLimit<'a> {
     reset_ms: u64,
 }
 
-/// The decision API's answer.
-pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
+/// The decision API's answer, with the charge that its caller may settle, if it is not empty.
+pub fn answer(outcome: &Outcome, limits: &[Prepared], charge: &str) -> Answer {
     let lines = outcome.each_limit().into_iter().filter_map(|line| {
         let name = limits.get(line.limit)?.limit.name.as_str();
         let verdict = &line.verdict;
@@ -83,6 +87,7 @@ pub fn answer(outcome: &Outcome, limits: &[Prepared]) -> Answer {
         retry_after_ms: outcome.retry_after_ms,
         delay_ms: outcome.hold.map(|hold| hold.for_ms),
         limits: lines.collect(),
+        charge,
     };
     Answer::json(200, serde_json::to_string(&decided).unwrap_or_default())
 }
@@ -141,17 +146,23 @@ impl Gateway {
 
     /// `claims` is `None` as long as no token was looked for.
     pub(super) fn checked(&mut self, body: &str, claims: Option<&Claims>, now_ms: u64, random: f64) -> Step {
-        match self.admission(body, claims) {
+        match self.admission(body, claims, now_ms) {
             Err(step) => step,
             Ok(mut admission) => {
                 look_at_slots(&mut admission.asks);
                 let charge = self.charge_id(&admission, &["check"], now_ms, random);
-                self.decide(admission, charge, Purpose::Check, now_ms)
+                let reserving = self.reserving(&admission, charge.as_ref(), now_ms, random);
+                self.decide(admission, charge, Purpose::Check { permitted: None, reserving }, now_ms)
             }
         }
     }
 
-    fn admission(&self, body: &str, claims: Option<&Claims>) -> Result<admit::Admission, Step> {
+    fn admission(
+        &mut self,
+        body: &str,
+        claims: Option<&Claims>,
+        now_ms: u64,
+    ) -> Result<admit::Admission, Step> {
         let question: Question =
             serde_json::from_str(body).map_err(|error| bad_request(&error.to_string()))?;
         let costs = match &question.cost {
@@ -160,6 +171,14 @@ impl Gateway {
                 super::cost::parse(&number.to_string(), MAX_COST).map_err(|detail| bad_request(&detail))?,
             ),
         };
+        if let Some(told) = &question.settle {
+            let alone = question.limits.is_none() && question.url.is_none() && question.cost.is_none();
+            return Err(if alone {
+                self.settle_told(told, now_ms)
+            } else {
+                bad_request("say settle alone").into()
+            });
+        }
         match (&question.limits, &question.url) {
             (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
             (None, Some(url)) => self.by_request(&question, url, costs, claims),

@@ -30,6 +30,8 @@ pub struct Counters {
     pub held: u64,
     /// Requests that were refused because as many waited as may.
     pub waiting_full: u64,
+    /// What came of charges that settle after the answer.
+    pub settlements: super::Settlements,
 }
 
 impl Gateway {

@@ -70,6 +70,12 @@ pub fn lease_lost(limit: &str) -> String {
     json!({ "event": "lease-lost", "limit": limit, "detail": detail }).to_string()
 }
 
+/// The header that says what a charge really cost does not.
+pub fn unreadable_cost() -> String {
+    r#"{"event":"unreadable-cost","detail":"an answer says no whole number in a limit's settle.header; reservations stand"}"#
+        .to_owned()
+}
+
 /// The store refused the script's opening line, so it is sent without.
 pub fn fell_back() -> String {
     let detail = "the store refuses the line `#!lua flags=allow-key-locking`; the script goes without it";

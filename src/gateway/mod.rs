@@ -12,6 +12,7 @@ pub mod answer;
 pub mod asking;
 pub mod attempt;
 pub mod bounds;
+mod charge;
 pub mod check_api;
 pub mod cors;
 pub mod cost;
@@ -27,6 +28,7 @@ pub mod log;
 pub mod metrics;
 mod outage;
 pub mod outcome;
+mod permits;
 mod places;
 pub mod prepared;
 pub mod problem;
@@ -39,6 +41,7 @@ pub mod sampling;
 pub mod secret;
 pub mod settings;
 pub mod settle;
+mod settling;
 pub mod slot;
 mod slot_calls;
 mod slot_wait;
@@ -55,6 +58,7 @@ pub use attempt::Reply;
 pub use health::Counters;
 pub use reload::Isolate;
 pub use settings::Bindings;
+pub use settling::Settlements;
 
 use admit::CostSource;
 use ahead::{Ahead, Start};
@@ -72,7 +76,7 @@ use sampling::Sampler;
 use secret::Secret;
 use slot_calls::SlotCalls;
 
-use crate::local::{Refusals, Table};
+use crate::local::{Permits, Refusals, Table};
 use crate::policy::{PolicyError, Route, Unmatched};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
@@ -115,6 +119,7 @@ pub struct Gateway {
     ahead: Ahead,
     local: Table,
     refusals: Refusals,
+    permits: Permits,
     health: Health,
     counters: Counters,
     metrics: Metrics,
@@ -123,6 +128,8 @@ pub struct Gateway {
     analytics: bool,
     points: Vec<String>,
     slot_calls: SlotCalls,
+    /// Whether the log has said that a cost of an answer cannot be read, since one last was.
+    unreadable_cost: bool,
     log: Vec<String>,
 }
 
@@ -158,6 +165,7 @@ impl Gateway {
             ahead: Ahead::default(),
             local: Table::new(policy.degraded.max_subjects),
             refusals: Refusals::new(policy.store.remember_ms),
+            permits: Permits::default(),
             health: Health::default(),
             counters: Counters::default(),
             metrics,
@@ -166,6 +174,7 @@ impl Gateway {
             analytics: bindings.analytics,
             points: Vec::new(),
             slot_calls: SlotCalls::new(&bindings.seed),
+            unreadable_cost: false,
             log: unbound,
             rules: Rc::new(rules),
         };
@@ -224,7 +233,7 @@ impl Gateway {
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
         if taken.all().all(|reading| is_free(request, reading.matched.route)) {
-            return self.forward(0, origin, String::new(), Vec::new());
+            return self.forward(0, origin, String::new(), String::new(), Vec::new());
         }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, request.platform)
@@ -248,7 +257,17 @@ impl Gateway {
                 // A client that names its request fears that it runs twice.
                 let fit = optimistic && !task && admission.repeat.is_none() && ahead::is_fit(request);
                 let start = if fit { Start::Fit } else { Start::Never };
-                let purpose = Purpose::Proxy { route: index, origin, holder, waiting, start, task };
+                let reserving = self.reserving(&admission, charge.as_ref(), now_ms, random);
+                let purpose = Purpose::Proxy {
+                    route: index,
+                    origin,
+                    holder,
+                    waiting,
+                    start,
+                    task,
+                    permitted: None,
+                    reserving,
+                };
                 self.decide(admission, charge, purpose, now_ms)
             }
         }
@@ -261,37 +280,44 @@ impl Gateway {
 
     fn unmatched(&self) -> Step {
         match self.rules.policy.gateway.unmatched {
-            Unmatched::Pass => self.forward(0, None, String::new(), Vec::new()),
+            Unmatched::Pass => self.forward(0, None, String::new(), String::new(), Vec::new()),
             Unmatched::Deny => Step::Answer(problem::plain(404, "Not found", "no route takes this request")),
         }
     }
 
     /// Turns an outcome into the answer its purpose wants.
-    fn finish(&mut self, mut outcome: Outcome, purpose: Purpose, now_ms: u64) -> Step {
-        let (origin, holder, task) = match purpose {
+    fn finish(&mut self, outcome: Outcome, mut purpose: Purpose, now_ms: u64) -> Step {
+        let mut outcome = match purpose.permitted().and_then(Option::take) {
+            Some(permitted) => self.spent(outcome, *permitted),
+            None => outcome,
+        };
+        let (origin, holder, reserving, task) = match purpose {
             Purpose::Admin(call) => return self.peeked(&call, &outcome),
-            Purpose::Check => {
+            Purpose::Settle(_) => return Step::Answer(problem::interrupted()),
+            Purpose::Check { reserving, .. } => {
                 self.record(&outcome, None, now_ms);
-                return Step::Answer(check_api::answer(&outcome, &self.rules.limits));
+                let charge = self.made_of(reserving.as_deref(), &outcome, now_ms);
+                return Step::Answer(check_api::answer(&outcome, &self.rules.limits, &charge));
             }
             Purpose::Task(_) => return Step::Answer(problem::interrupted()),
-            Purpose::Proxy { route, origin, holder, waiting, start, task } => {
+            Purpose::Proxy { route, origin, holder, waiting, start, task, reserving, .. } => {
                 self.placed(&mut outcome, waiting);
                 self.ahead.end(start, outcome.allowed());
                 if task && let Some(later) = self.later(&outcome) {
                     return later;
                 }
                 self.record(&outcome, Some(route), now_ms);
-                (origin, holder, task)
+                (origin, holder, reserving, task)
             }
         };
+        let charge = self.forwarded(reserving.as_deref(), &outcome, now_ms);
         let now_ms = outcome.at_its_moment(now_ms);
         let gateway = &self.rules.policy.gateway;
         let headers =
             headers::of(&outcome, &self.rules.limits, &gateway.headers, gateway.tier_header, now_ms);
         if outcome.allowed() {
             let held = holder.map_or_else(String::new, |holder| self.held(&outcome, &holder, now_ms));
-            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, headers);
+            return self.forward(outcome.hold.map_or(0, |hold| hold.until_ms), origin, held, charge, headers);
         }
         let mut answer = problem::refusal(&outcome, &self.rules.limits);
         answer.headers.extend(headers);
@@ -303,10 +329,12 @@ impl Gateway {
         moment_ms: u64,
         origin: Option<String>,
         held: String,
+        charge: String,
         headers: Vec<(&'static str, String)>,
     ) -> Step {
         let origin = origin.unwrap_or_else(|| self.rules.origin.clone());
-        Step::Forward(Forward { moment_ms, origin, timeout_ms: self.origin_timeout_ms(), held, headers })
+        let timeout_ms = self.origin_timeout_ms();
+        Step::Forward(Forward { moment_ms, origin, timeout_ms, held, charge, headers })
     }
 
     fn origin_timeout_ms(&self) -> u64 {

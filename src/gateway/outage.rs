@@ -58,12 +58,12 @@ impl Gateway {
     /// What each limit's policy says when the store cannot.
     pub(super) fn without_store(&mut self, asks: Vec<Ask>, purpose: Purpose, now_ms: u64) -> Step {
         let retry_ms = self.retry_ms(now_ms);
-        if let Purpose::Admin(call) = purpose {
-            return self.unanswered(&call, retry_ms);
-        }
-        if let Purpose::Task(call) = purpose {
-            return call.unanswered(retry_ms);
-        }
+        let purpose = match purpose {
+            Purpose::Admin(call) => return self.unanswered(&call, retry_ms),
+            Purpose::Settle(settling) => return self.not_settled(settling.told, retry_ms),
+            Purpose::Task(call) => return call.unanswered(retry_ms),
+            decided @ (Purpose::Check { .. } | Purpose::Proxy { .. }) => decided,
+        };
         if let Some(outcome) = settle::closed(&self.rules.limits, &asks, retry_ms) {
             return self.finish(outcome.among(&asks), purpose, now_ms);
         }

@@ -13,7 +13,7 @@ use crate::store::Ask;
 pub enum Tier {
     /// The store.
     Store,
-    /// The isolate, from a refusal of the store's that it remembers.
+    /// The isolate, from a refusal of the store's that it remembers, or by permits that it has in hand.
     Cache,
     /// The isolate, because no store is configured.
     Isolate,
@@ -125,6 +125,8 @@ pub struct Outcome {
     pub fences: Vec<u64>,
     /// When a request that is let through goes on; `None` at once.
     pub hold: Option<Hold>,
+    /// The clock that the store decided by, where it said so.
+    pub clock_ms: Option<u64>,
 }
 
 impl Outcome {
@@ -136,7 +138,8 @@ impl Outcome {
             Wait::Ms(ms) => Some(ms),
             _ => None,
         });
-        Self { tier, refused, retry_after_ms, lines, silent: Vec::new(), fences: Vec::new(), hold: None }
+        let (silent, fences) = (Vec::new(), Vec::new());
+        Self { tier, refused, retry_after_ms, lines, silent, fences, hold: None, clock_ms: None }
     }
 
     /// The same, with what else applies to the request, so that its headers name every limit.

@@ -12,8 +12,8 @@ use super::rules::{Rules, in_binding};
 use super::settings::Bindings;
 use super::{Answer, Gateway, Step, log, problem, tasks, verify};
 use crate::local::Refusals;
-use crate::policy::PolicyError;
 use crate::policy::error::Wrong;
+use crate::policy::{Batch, PolicyError};
 use crate::store::Form;
 
 /// Longest policy that is taken from the namespace, in bytes.
@@ -193,6 +193,10 @@ impl Gateway {
         self.refusals = Refusals::new(store.remember_ms);
         let stems: Vec<&str> = rules.limits.iter().map(|limit| limit.stems().state).collect();
         self.local.configure(rules.policy.degraded.max_subjects, &stems);
+        let batches = rules.limits.iter().filter_map(|limit| Some((&*limit.state_stem, limit.limit.batch?)));
+        let batches: Vec<(&str, Batch)> = batches.collect();
+        let taken = |stem: &str| batches.iter().find(|(own, _)| *own == stem).map(|(_, batch)| *batch);
+        self.permits.configure(taken);
         self.metrics.place(&mut rules.limits);
         self.log.extend(tasks::place(&mut rules.limits, &self.bindings.queues));
         self.log.extend(verify::secret_wanting(rules.policy.jwt.as_ref(), &self.bindings.texts));

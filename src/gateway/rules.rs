@@ -24,6 +24,10 @@ pub struct Rules {
     pub origin: String,
     /// Beginning of every charge id's key.
     pub charge_stem: String,
+    /// Beginning of every settlement's key.
+    pub settlement_stem: String,
+    /// Whether a limit settles its costs after the answer.
+    pub settles: bool,
 }
 
 impl Rules {
@@ -44,6 +48,8 @@ impl Rules {
             by_name: names.map(|(index, limit)| (limit.name.clone(), index)).collect(),
             limits: prepared::prepare(&policy, &bindings.texts),
             origin,
+            settles: policy.limits.iter().any(|limit| limit.settle.is_some()),
+            settlement_stem: key::settlement_stem(&policy.store.prefix, policy.store.cluster),
             charge_stem: key::charge_stem(&policy.store.prefix, policy.store.cluster),
             policy,
         })

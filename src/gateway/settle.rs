@@ -20,7 +20,8 @@ pub fn lines(asks: &[Ask], verdicts: &[Verdict]) -> Vec<Line> {
     asks.iter().zip(verdicts).map(|(ask, verdict)| line(ask, *verdict)).collect()
 }
 
-fn line(ask: &Ask, verdict: Verdict) -> Line {
+/// What a limit said of an ask.
+pub fn line(ask: &Ask, verdict: Verdict) -> Line {
     Line {
         limit: ask.limit,
         window_ms: ask.quota.window_ms,

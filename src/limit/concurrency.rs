@@ -245,6 +245,7 @@ mod tests {
                 state: Some(state),
                 holder: holder.map(Rc::from),
                 ahead_ms: None,
+                more: 0,
             };
             let slots = check(Algorithm::Concurrency, 2, State::Holders(holders.clone()), Some(holder));
             decide(&[slots, check(Algorithm::FixedWindow, 2, count, None)], NOW)

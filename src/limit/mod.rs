@@ -7,6 +7,7 @@
 
 pub mod concurrency;
 pub mod fixed_window;
+pub mod settlement;
 pub mod sliding_log;
 pub mod sliding_window;
 pub mod state;
@@ -57,6 +58,23 @@ impl Quota {
         match self.algorithm {
             Algorithm::TokenBucket => self.burst,
             _ => self.limit,
+        }
+    }
+
+    /// Whether units can be charged now and used later: a log would hold them by the wrong moment, a slot is not used up.
+    pub fn lends(&self) -> bool {
+        !matches!(self.algorithm, Algorithm::SlidingLog | Algorithm::Concurrency)
+    }
+
+    /// For how many milliseconds from the charge on a permit may be spent: `ttl_ms`, and of a window no later than the
+    /// end of the one that it was charged in. `reset_ms` is the reset of the charge's own verdict.
+    pub fn permit_life_ms(&self, reset_ms: u64, ttl_ms: u64) -> u64 {
+        match self.algorithm {
+            Algorithm::TokenBucket => ttl_ms,
+            Algorithm::FixedWindow => ttl_ms.min(reset_ms),
+            // Nothing of what was just charged counts any more two windows after its window began.
+            Algorithm::SlidingWindow => ttl_ms.min(reset_ms.saturating_sub(self.window_ms)),
+            Algorithm::SlidingLog | Algorithm::Concurrency => 0,
         }
     }
 
@@ -120,6 +138,8 @@ pub struct Check {
     /// Of a token bucket that delays: how many milliseconds ahead of its moment a request may pass, to be held until
     /// then.
     pub ahead_ms: Option<u64>,
+    /// Units wanted beyond the cost, as many as there are: permits to spend later.
+    pub more: u64,
 }
 
 /// The answer to a whole request.
@@ -133,10 +153,12 @@ pub struct Decision {
     pub writes: Vec<Option<State>>,
     /// For each limit that delays, in their order: milliseconds to hold the request, 0 where it is refused.
     pub holds: Vec<u64>,
+    /// Units charged beyond the cost, one a limit.
+    pub granted: Vec<u64>,
 }
 
 /// Decides a request over all its limits, all or nothing: unless every limit lets it through, none is charged. A
-/// limit in shadow that would refuse is left out of both.
+/// limit in shadow that would refuse is left out of both. What is charged beyond the costs refuses nobody.
 pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
     let mut holds = Vec::new();
     let settled: Vec<(State, Wait)> = checks
@@ -163,6 +185,7 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
     }
     let mut verdicts = Vec::with_capacity(checks.len());
     let mut writes = Vec::with_capacity(checks.len());
+    let mut granted = Vec::with_capacity(checks.len());
     for (check, (mut state, wait)) in checks.iter().zip(settled) {
         let charge = allowed && wait == Wait::None && check.cost > 0;
         if charge {
@@ -173,6 +196,16 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
                 _ => state.charge(&check.quota, check.cost, now_ms),
             }
         }
+        let more = match check.more {
+            more if more > 0 && charge && check.quota.lends() => {
+                more.min(state.remaining(&check.quota, now_ms))
+            }
+            _ => 0,
+        };
+        if more > 0 {
+            state.charge(&check.quota, more, now_ms);
+        }
+        granted.push(more);
         let reset_ms = match wait {
             Wait::Ms(ms) => ms,
             _ => state.reset_ms(&check.quota, now_ms),
@@ -181,5 +214,5 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
         verdicts.push(Verdict { limit: check.quota.limit, remaining, reset_ms, wait });
         writes.push(charge.then_some(state));
     }
-    Decision { allowed, verdicts, writes, holds }
+    Decision { allowed, verdicts, writes, holds, granted }
 }

@@ -1,8 +1,10 @@
-//! The isolate's own limiter: what it counts by itself, and the refusals it remembers.
+//! The isolate's own limiter: what it counts by itself, the refusals it remembers, and the permits it has in hand.
 
+pub mod permits;
 pub mod refusals;
 pub mod table;
 
+pub use permits::Permits;
 pub use refusals::Refusals;
 pub use table::Table;
 

@@ -14,7 +14,9 @@ use std::rc::Rc;
 use lru::LruCache;
 
 use super::Key;
+use crate::limit::settlement::{self, Reservation};
 use crate::limit::{self, Check, Decision, Quota, State};
+use crate::policy::Algorithm;
 
 /// One limit of a request, for the isolate to decide.
 #[derive(Debug, Clone)]
@@ -122,6 +124,33 @@ impl Table {
         self.keep(key, state, quota, now_ms);
     }
 
+    /// Notes an id that is to count once, for `kept_ms` at most; whether it is new. It takes the place of a subject.
+    pub fn note(&mut self, id: &str, kept_ms: u64, now_ms: u64) -> bool {
+        let key = Key { stem: "".into(), subject: id.into() };
+        let new = self.entries.get(&key).is_none();
+        let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 1, burst: 1, window_ms: kept_ms };
+        self.keep(&key, State::idle(&quota, now_ms), &quota, now_ms);
+        new
+    }
+
+    /// Settles what was reserved of one subject at `cost`: whole units charged (below 0: given back), and units left.
+    pub fn settle(
+        &mut self,
+        key: &Key,
+        quota: &Quota,
+        reservation: &Reservation,
+        cost: u64,
+        now_ms: u64,
+    ) -> (i64, u64) {
+        let found = self.entries.get(key).map(|entry| entry.state.clone());
+        let settled = settlement::settle(found.as_ref(), quota, reservation, cost, now_ms);
+        let left = settled.state.remaining(quota, now_ms);
+        if settled.changed {
+            self.keep(key, settled.state, quota, now_ms);
+        }
+        (settled.units, left)
+    }
+
     /// Forgets one subject.
     pub fn forget(&mut self, key: &Key) {
         if let Some((key, entry)) = self.entries.pop_entry(key) {
@@ -159,6 +188,7 @@ impl Table {
                 state,
                 holder: ask.holder.clone(),
                 ahead_ms: ask.ahead_ms,
+                more: 0,
             },
             place,
         )
@@ -211,7 +241,6 @@ fn size(key: &Key, entry: &Entry) -> usize {
 mod tests {
     use super::*;
     use crate::limit::Wait;
-    use crate::policy::Algorithm;
 
     const NOW: u64 = 1_785_432_000_000;
     const ALGORITHMS: [Algorithm; 4] =

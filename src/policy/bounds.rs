@@ -24,6 +24,10 @@ pub const MIN_WINDOW_MS: u64 = 100;
 pub const MAX_WINDOW_MS: u64 = 34_560_000_000;
 /// `lease` of a concurrency limit in milliseconds.
 pub const LEASE_MS: (u64, u64) = (1_000, 86_400_000);
+/// `lease_batch`, before the capacity bounds it: a batch of one would be no batch.
+pub const BATCH: (u64, u64) = (2, MAX_COUNT);
+/// `lease_ttl` in milliseconds: what is taken and not spent by then is lost, so nobody wants it long.
+pub const BATCH_TTL_MS: (u64, u64) = (100, 60_000);
 /// Most slots of a concurrency limit: what has expired is dropped by the one request that next takes a slot.
 pub const MAX_SLOTS: u64 = 10_000;
 /// How often a holder renews within one lease, so that one lost renewal costs nothing.
@@ -61,6 +65,10 @@ pub const DELIVERY_BACKOFF_MS: (u64, u64) = (1_000, 3_600_000);
 pub const KEEP_MS: (u64, u64) = (60_000, 1_209_600_000);
 /// Greatest cost of one request.
 pub const MAX_COST: u64 = 1_000_000_000;
+/// `settle.within` in milliseconds: what was settled is kept for so long, a key for each request.
+pub const SETTLE_RANGE_MS: (u64, u64) = (60_000, 86_400_000);
+/// The same where the policy does not say.
+pub const SETTLE_WITHIN_MS: u64 = 600_000;
 /// Most entries of a sliding log: each is an element in Redis, and all of them are read back in an outage.
 pub const MAX_LOG: u64 = 10_000;
 /// Most limits on one route: each is two keys of the one EVAL.
@@ -89,6 +97,20 @@ pub fn least_lease_ms(timeout_ms: u64, backoff_ms: u64) -> u64 {
 pub fn most_delay_ms(limit: u64, burst: u64, cost: u64, window_ms: u64) -> u64 {
     let full = burst.saturating_add(cost).saturating_mul(window_ms);
     LARGEST.saturating_sub(full).checked_div(limit).unwrap_or(0)
+}
+
+/// The most that a bucket may hold as used: what drains in as many milliseconds, with margins, is exact.
+pub const MOST_DRAINING: u64 = LARGEST - 100_000;
+
+/// The most units that the state of one subject can hold as used, debts included, and decide about exactly.
+pub fn most_used(algorithm: Algorithm, window_ms: u64) -> u64 {
+    let per_window = LARGEST.checked_div(window_ms).unwrap_or(0);
+    match algorithm {
+        Algorithm::TokenBucket => MOST_DRAINING.checked_div(window_ms).unwrap_or(0),
+        // Both windows may be as full.
+        Algorithm::SlidingWindow => MAX_COUNT.min(per_window / 2),
+        _ => MAX_COUNT,
+    }
 }
 
 /// Whether a quota's arithmetic stays exact, `cost` being the greatest cost of one request.

@@ -4,6 +4,7 @@
 //! bounds that the arithmetic of `limit` and of the scripts relies on.
 
 pub mod address;
+mod ahead;
 pub mod bounds;
 pub mod cors;
 pub mod document;
@@ -23,6 +24,7 @@ pub mod validate;
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 
+pub use ahead::{Batch, Delay, OverLimit, Queue, Settle};
 pub use cors::Cors;
 pub use error::PolicyError;
 pub use jwt::Jwt;
@@ -217,43 +219,10 @@ pub struct Limit {
     pub idempotency: Option<KeyPart>,
     /// What becomes of a request that it would refuse; `None` refuses.
     pub over_limit: Option<OverLimit>,
-}
-
-/// `limits.over_limit`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OverLimit {
-    /// A request that would pass within a time waits for its moment.
-    Delay(Delay),
-    /// It is put on a queue, and delivered when the limit lets it through.
-    Queue(Box<Queue>),
-}
-
-/// `limits.over_limit` with `delay`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Delay {
-    /// The longest wait in milliseconds, 1 ms to a minute.
-    pub ms: u64,
-    /// Most requests of the limit that wait in one isolate.
-    pub waiting: usize,
-}
-
-/// `limits.over_limit` with `queue`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Queue {
-    /// Name of the binding of the queue.
-    pub queue: String,
-    /// Name of the binding of the queue that takes what cannot be delivered.
-    pub dead_letter: String,
-    /// Longest body that is queued, in bytes.
-    pub max_body: u64,
-    /// Most messages in the queue before the limit refuses.
-    pub max_depth: u64,
-    /// How often the origin is tried.
-    pub attempts: u64,
-    /// Longest wait before the second attempt in milliseconds; doubles with each that follows.
-    pub backoff_ms: u64,
-    /// How long the store keeps an answer, in milliseconds.
-    pub keep_ms: u64,
+    /// `lease_batch` and `lease_ttl`: an isolate takes permits in batches and spends them alone.
+    pub batch: Option<Batch>,
+    /// The cost is a reservation, corrected by what the origin says after the answer.
+    pub settle: Option<Settle>,
 }
 
 impl Limit {
@@ -267,16 +236,6 @@ impl Limit {
         match self.over_limit.as_ref()? {
             OverLimit::Queue(queue) => Some(queue),
             OverLimit::Delay(_) => None,
-        }
-    }
-}
-
-impl OverLimit {
-    /// How requests wait for their moment, where they do.
-    pub fn delay(&self) -> Option<Delay> {
-        match self {
-            Self::Delay(delay) => Some(*delay),
-            Self::Queue(_) => None,
         }
     }
 }

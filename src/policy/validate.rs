@@ -8,9 +8,11 @@ mod lease;
 mod limits;
 mod optimistic;
 mod over_limit;
+mod permits;
 mod queue;
 mod quota;
 mod routes;
+mod settle;
 mod store;
 
 use super::document::Node;
@@ -24,7 +26,7 @@ const TOP: &[&str] = &["version", "gateway", "store", "degraded", "jwt", "defaul
 const DEFAULTS: &[&str] = &["on_store_error", "on_missing_key", "shadow", "exempt"];
 
 /// Every table of the language with the fields it knows: what the JSON Schema is held against.
-pub const KNOWN: [(&str, &[&str]); 13] = [
+pub const KNOWN: [(&str, &[&str]); 14] = [
     ("", TOP),
     ("gateway", gateway::GATEWAY),
     ("store", store::STORE),
@@ -37,6 +39,7 @@ pub const KNOWN: [(&str, &[&str]); 13] = [
     ("cost", limits::COST),
     ("over_limit", over_limit::OVER_LIMIT),
     ("plan", quota::PLAN),
+    ("settle", settle::SETTLE),
     ("route", routes::ROUTE),
 ];
 

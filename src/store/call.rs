@@ -62,6 +62,8 @@ pub struct Ask {
     pub shadow: bool,
     /// How many milliseconds ahead of its moment the request may pass, of a limit that delays; as in the arguments.
     pub ahead_ms: Option<u64>,
+    /// Units asked for beyond the cost, which [`permit_arguments`] say too: permits to spend later.
+    pub more: u64,
 }
 
 /// What the keys of a limit begin with; the subject follows.
@@ -95,29 +97,34 @@ pub struct Check<'a> {
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     match quota.algorithm {
         Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
-        _ => listed(quota, shadow, None, itoa::Buffer::new().format(quota.burst)),
+        _ => listed(quota, shadow, "", quota.ttl_ms(), itoa::Buffer::new().format(quota.burst)),
     }
 }
 
 /// The same of a token bucket that lets a request pass up to `ahead_ms` before its moment, to be held until then.
 pub fn delaying_arguments(quota: &Quota, shadow: bool, ahead_ms: u64) -> String {
-    listed(quota, shadow, Some(ahead_ms), itoa::Buffer::new().format(quota.burst))
+    // On credit it takes as much longer until nothing is used.
+    let ttl_ms = quota.ttl_ms().saturating_add(ahead_ms);
+    listed(quota, shadow, &format!("~{ahead_ms}"), ttl_ms, itoa::Buffer::new().format(quota.burst))
 }
 
 /// The same for a request that takes a slot of a concurrency limit: `holder` is the id it takes it under, 1 to 64 of
 /// `A-Z a-z 0-9 _ -`, which no other request has.
 pub fn slot_arguments(quota: &Quota, shadow: bool, holder: &str) -> String {
-    listed(quota, shadow, None, holder)
+    listed(quota, shadow, "", quota.ttl_ms(), holder)
 }
 
-fn listed(quota: &Quota, shadow: bool, ahead_ms: Option<u64>, fourth: &str) -> String {
+/// The same for a request that takes permits: with its cost up to `more` units more, as many as there are.
+pub fn permit_arguments(quota: &Quota, shadow: bool, more: u64) -> String {
+    let modifier = format!("+{more}");
+    listed(quota, shadow, &modifier, quota.ttl_ms(), itoa::Buffer::new().format(quota.burst))
+}
+
+fn listed(quota: &Quota, shadow: bool, modifier: &str, ttl_ms: u64, fourth: &str) -> String {
     let letter = letter(quota.algorithm);
     let letter = if shadow { letter.to_ascii_uppercase() } else { letter };
     let Quota { limit, window_ms, .. } = quota;
-    let ahead = ahead_ms.map_or(String::new(), |ms| format!("~{ms}"));
-    // On credit it takes as much longer until nothing is used.
-    let ttl_ms = quota.ttl_ms().saturating_add(ahead_ms.unwrap_or(0));
-    format!(",\"{letter}{ahead}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{ttl_ms}\"")
+    format!(",\"{letter}{modifier}\",\"{limit}\",\"{window_ms}\",\"{fourth}\",\"{ttl_ms}\"")
 }
 
 /// The command array for `check.lua`, as JSON whose elements are all strings. Names, prefixes and subjects hold
@@ -195,7 +202,16 @@ mod tests {
     fn ask() -> Ask {
         let quota = Quota { algorithm: Algorithm::TokenBucket, limit: 50, burst: 100, window_ms: 1000 };
         let arguments = arguments(&quota, false).into();
-        Ask { limit: 0, quota, arguments, subject: "1.2.3.4".into(), cost: 1, shadow: false, ahead_ms: None }
+        Ask {
+            limit: 0,
+            quota,
+            arguments,
+            subject: "1.2.3.4".into(),
+            cost: 1,
+            shadow: false,
+            ahead_ms: None,
+            more: 0,
+        }
     }
 
     fn check(asks: &[Ask]) -> Check<'_> {
@@ -247,6 +263,13 @@ mod tests {
         let quota = ask().quota;
         assert_eq!(delaying_arguments(&quota, false, 2_000), r#","b~2000","50","1000","100","6000""#);
         assert_eq!(delaying_arguments(&quota, false, 0), r#","b~0","50","1000","100","4000""#);
+    }
+
+    #[test]
+    fn permits_are_asked_for_behind_the_letter() {
+        let quota = ask().quota;
+        assert_eq!(permit_arguments(&quota, false, 19), r#","b+19","50","1000","100","4000""#);
+        assert_eq!(permit_arguments(&quota, true, 1), r#","B+1","50","1000","100","4000""#);
     }
 
     #[test]

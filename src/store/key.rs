@@ -55,6 +55,11 @@ pub fn task_stem(prefix: &str, cluster: bool) -> String {
     stem(prefix, cluster, "", "task")
 }
 
+/// What the key of any settlement begins with; see [`charge_stem`].
+pub fn settlement_stem(prefix: &str, cluster: bool) -> String {
+    stem(prefix, cluster, "", "settled")
+}
+
 fn stem(prefix: &str, cluster: bool, limit: &str, what: &str) -> String {
     // On a cluster everything shares one hash tag, so that the keys of an EVAL lie in one slot.
     let prefix = if cluster { format!("{{{prefix}}}") } else { prefix.to_owned() };

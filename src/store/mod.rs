@@ -10,6 +10,7 @@ pub mod key;
 pub mod reply;
 pub mod retry;
 pub mod script;
+pub mod settlement;
 pub mod slots;
 
 pub use call::{Ask, Form, ScriptCall, Stems};

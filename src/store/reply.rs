@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::call::Ask;
 use super::error::{Class, StoreError};
+use super::settlement;
 use crate::limit::{Verdict, Wait};
 use crate::policy::{Algorithm, bounds};
 
@@ -17,6 +18,9 @@ const CONFLICT: i64 = 2;
 /// Integers a limit takes in the reply.
 const PER_LIMIT: usize = 4;
 
+/// What a clock says, in milliseconds since the Unix epoch; fences are greater.
+const CLOCKS: std::ops::Range<i64> = 1_735_689_600_000..1_000_000_000_000_000;
+
 /// What the store said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Said {
@@ -24,6 +28,8 @@ pub enum Said {
     Decided(Answered),
     /// Another request was charged under the same charge id.
     Conflict,
+    /// What a settlement came to.
+    Settled(settlement::Said),
     /// What a plain command came to.
     Value(Value),
 }
@@ -39,6 +45,10 @@ pub struct Answered {
     pub fences: Vec<u64>,
     /// For each limit that delays, in that order, milliseconds to hold the request; 0 where it is refused.
     pub holds: Vec<u64>,
+    /// For each that permits were asked of, in that order, how many units were charged beyond the cost.
+    pub permits: Vec<u64>,
+    /// The clock that decided, where the request has a charge id: that of the first of its repeats.
+    pub clock_ms: Option<u64>,
 }
 
 /// The REST envelope. Serde refuses repeated fields.
@@ -105,7 +115,7 @@ fn whole(text: &str) -> Option<i64> {
 /// Takes the integers apart; `None` unless they are what the script can have said of these limits.
 fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
     let (allowed, rest) = numbers.split_first()?;
-    let (rest, more) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
+    let (rest, behind) = rest.split_at_checked(asks.len().checked_mul(PER_LIMIT)?)?;
     if !matches!(allowed, 0 | 1) {
         return None;
     }
@@ -128,28 +138,41 @@ fn verdicts(numbers: &[i64], asks: &[Ask]) -> Option<Answered> {
             wait,
         });
     }
-    let (fences, holds) = self::more(more, asks, &verdicts, *allowed == 1)?;
     // The head says no more than the limits do.
-    (refused == (*allowed == 0)).then_some(Answered { allowed: *allowed == 1, verdicts, fences, holds })
+    if refused != (*allowed == 0) {
+        return None;
+    }
+    self::behind(behind, asks, verdicts, *allowed == 1)
 }
 
-/// What stands behind the limits, in their order: a fence for each slot that must have been taken and no other, and how
-/// long to hold the request, which no limit may want for longer than any policy can say.
-fn more(numbers: &[i64], asks: &[Ask], verdicts: &[Verdict], allowed: bool) -> Option<(Vec<u64>, Vec<u64>)> {
+/// The decision with what stands behind the limits, in their order: a fence for each slot that must have been taken and no
+/// other, how long to hold the request, which no limit may want for longer than any policy can say, and no more permits
+/// than were asked for with what was charged. Last may come the clock that decided.
+fn behind(numbers: &[i64], asks: &[Ask], verdicts: Vec<Verdict>, allowed: bool) -> Option<Answered> {
     let mut numbers = numbers.iter();
-    let (mut fences, mut holds) = (Vec::new(), Vec::new());
-    for (ask, verdict) in asks.iter().zip(verdicts) {
+    let (mut fences, mut holds, mut permits) = (Vec::new(), Vec::new(), Vec::new());
+    for (ask, verdict) in asks.iter().zip(&verdicts) {
+        let passes = allowed && verdict.allowed();
+        let taken = passes && ask.cost > 0;
         if ask.quota.algorithm == Algorithm::Concurrency {
             let fence = u64::try_from(*numbers.next()?).ok()?;
-            let taken = allowed && verdict.allowed() && ask.cost > 0;
             fences.push(Some(fence).filter(|fence| (*fence > 0) == taken)?);
         } else if ask.ahead_ms.is_some() {
             let hold_ms = u64::try_from(*numbers.next()?).ok()?;
-            let most_ms = if allowed && verdict.allowed() { bounds::DELAY_MS.1 } else { 0 };
+            let most_ms = if passes { bounds::DELAY_MS.1 } else { 0 };
             holds.push(Some(hold_ms).filter(|ms| *ms <= most_ms)?);
+        } else if ask.more > 0 {
+            let granted = u64::try_from(*numbers.next()?).ok()?;
+            let most = if taken { ask.more } else { 0 };
+            permits.push(Some(granted).filter(|granted| *granted <= most)?);
         }
     }
-    numbers.next().is_none().then_some((fences, holds))
+    let clock_ms = match numbers.as_slice() {
+        [] => None,
+        [clock] if allowed && CLOCKS.contains(clock) => Some(u64::try_from(*clock).ok()?),
+        _ => return None,
+    };
+    Some(Answered { allowed, verdicts, fences, holds, permits, clock_ms })
 }
 
 #[cfg(test)]
@@ -159,7 +182,16 @@ mod tests {
 
     fn ask(shadow: bool) -> Ask {
         let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-        Ask { limit: 0, quota, arguments: "".into(), subject: "".into(), cost: 1, shadow, ahead_ms: None }
+        Ask {
+            limit: 0,
+            quota,
+            arguments: "".into(),
+            subject: "".into(),
+            cost: 1,
+            shadow,
+            ahead_ms: None,
+            more: 0,
+        }
     }
 
     fn decided(body: &str, asks: &[Ask]) -> Answered {
@@ -218,6 +250,36 @@ mod tests {
         let refused = |hold| format!(r#"{{"result":[0,5,0,700,700,{hold}]}}"#);
         assert_eq!(decided(&refused(0), std::slice::from_ref(&delaying)).holds, [0]);
         assert_eq!(read(200, &refused(1), &[delaying]).unwrap_err().class, Class::Malformed);
+    }
+
+    #[test]
+    fn permits_follow_the_limits_that_lend() {
+        let slot =
+            Ask { quota: Quota { algorithm: Algorithm::Concurrency, ..ask(false).quota }, ..ask(false) };
+        let asks = [Ask { more: 4, ..ask(false) }, slot, ask(false), Ask { more: 2, ..ask(true) }];
+        let limits = "5,0,1000,0, 5,4,900,0, 5,4,1000,0, 5,0,700,700";
+        let with = |rest: &str| format!(r#"{{"result":[1,{limits}{rest}]}}"#);
+        let answered = decided(&with(",3,77,0"), &asks);
+        assert_eq!((answered.fences, answered.permits), (vec![77], vec![3, 0]));
+        for wrong in ["", ",3,77", ",5,77,0", ",3,77,1", ",-1,77,0", ",77,3,0", ",3,77,0,0"] {
+            assert_eq!(read(200, &with(wrong), &asks).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+        let refused = [Ask { more: 4, ..ask(false) }];
+        assert_eq!(decided(r#"{"result":[0,5,0,700,700,0]}"#, &refused).permits, [0]);
+        for wrong in ["0,5,0,700,700", "0,5,0,700,700,1"] {
+            let body = format!(r#"{{"result":[{wrong}]}}"#);
+            assert_eq!(read(200, &body, &refused).unwrap_err().class, Class::Malformed, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_clock_of_a_charge_id_comes_last() {
+        let one = decided(r#"{"result":[1,5,4,1000,0,1785432000000]}"#, &[ask(false)]);
+        assert_eq!(one.clock_ms, Some(1_785_432_000_000));
+        assert_eq!(decided(r#"{"result":[1,5,4,1000,0]}"#, &[ask(false)]).clock_ms, None);
+        for wrong in ["0,5,0,700,700,1785432000000", "1,5,4,1000,0,1", "1,5,4,1000,0,1785432000000,1"] {
+            assert_eq!(class(200, &format!(r#"{{"result":[{wrong}]}}"#)), Class::Malformed, "{wrong}");
+        }
     }
 
     #[test]

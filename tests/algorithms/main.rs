@@ -49,8 +49,15 @@ fn asked(quota: Quota) -> Vec<(u64, bool)> {
         .step_by(EVERY_MS as usize)
         .map(|at| {
             let state_now = state.clone();
-            let check =
-                Check { quota, cost: 1, shadow: false, state: state_now, holder: None, ahead_ms: None };
+            let check = Check {
+                quota,
+                cost: 1,
+                shadow: false,
+                state: state_now,
+                holder: None,
+                ahead_ms: None,
+                more: 0,
+            };
             let decision = decide(&[check], BEGIN + at);
             if let [Some(write)] = decision.writes.as_slice() {
                 state = Some(write.clone());

@@ -5,11 +5,12 @@ import { dirname, join } from 'node:path';
 import { before, describe, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { FAULTS } from '../../dev/store/faults.js';
+import { call } from './admin/api.js';
 import { many, statuses, tiers } from './support/client.js';
 import { left, problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from './support/fields.js';
 import { CALM_BREAKER } from './support/policy.js';
 import { held, holders, open, untilHeld } from './support/slots.js';
-import { ADMIN_TOKEN, useWorld } from './support/world.js';
+import { ADMIN_TOKEN, until, useWorld } from './support/world.js';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const world = useWorld();
@@ -125,6 +126,44 @@ describe('llm-api.toml', () => {
     const listed = await edge.send('/v1/models');
     assert.deepEqual([listed.status, tiers([listed])], [200, { degraded: 1 }]);
     assert.deepEqual(rateLimitPolicy(listed), { 'client-requests': { q: 1, w: 1 } }, 'a tenth');
+  });
+});
+
+describe('llm-tokens.toml', () => {
+  /** @type {any} */
+  let policy;
+  before(() => {
+    policy = example('llm-tokens');
+  });
+  const path = '/v1/chat/completions';
+  const chat = { method: 'POST', headers: { 'x-tenant': 'acme', 'x-max-tokens': '90000' }, body: '{}' };
+  const day = 'limits/tokens-a-day/acme';
+  /** @param {import('./support/world.js').Edge} edge @param {number} tokens */
+  const untilUsed = (edge, tokens) =>
+    until(async () => (await call(edge, 'GET', day)).json().used === tokens, `${tokens} tokens to be used`);
+
+  test('what an answer did not use is there for the next', async () => {
+    const edge = await started(policy);
+    world.origin.handlers.set(path, (response) => response.writeHead(200, { 'x-usage-tokens': '1200' }).end('{}'));
+    for (const used of [1200, 2400, 3600]) {
+      const reply = await edge.send(path, chat);
+      assert.deepEqual([reply.status, reply.headers['x-usage-tokens']], [200, '1200']);
+      await untilUsed(edge, used);
+    }
+  });
+
+  test('a stream is settled by whoever has its charge; a model that ran away is paid for first', async () => {
+    const edge = await started(policy);
+    await edge.send(path, chat);
+    const charge = world.origin.seen[0].headers['sluicegate-charge'];
+    assert.deepEqual(statuses([await edge.send(path, chat)]), { 429: 1 }, 'the reservation stands until then');
+    const settled = (await call(edge, 'POST', 'check', { settle: { charge, used: 150_000 } })).json();
+    assert.deepEqual(
+      settled.limits.map((/** @type {any} */ { units }) => units),
+      [60_000, 60_000],
+    );
+    const owed = await edge.send(path, { ...chat, headers: { ...chat.headers, 'x-max-tokens': '1' } });
+    assert.ok(Number(problem(owed, 429).retry_after) > 25, 'about 50,000 tokens are owed, at 100,000 a minute');
   });
 });
 
@@ -321,5 +360,25 @@ describe('partner.toml', () => {
     const reply = await edge.send('/v2/orders', by('a'));
     assert.equal(reply.status, 503);
     assert.equal(world.origin.seen.length, 0);
+  });
+});
+
+describe('hot.toml', () => {
+  test('one call for a hundred requests of a customer, and none of another’s', async () => {
+    const policy = example('hot');
+    // A busy machine may take longer for a hundred requests than permits are good for.
+    const limits = policy.limits.map((/** @type {any} */ one) => ({ ...one, lease_ttl: '1m' }));
+    const edge = await started({ ...policy, limits });
+    const get = (/** @type {string} */ customer) =>
+      edge.send('/v1/prices/eur', { headers: { 'x-customer': customer, 'x-plan': 'large' } });
+    const replies = await many(100, () => get('acme'), 1);
+    assert.deepEqual([statuses(replies), tiers(replies)], [{ 200: 100 }, { store: 1, cache: 99 }]);
+    assert.equal(left(replies[99], 'customer-day'), 200_000_000 - 100);
+    assert.equal((await get('other')).headers['sluicegate-tier'], 'store');
+    // The second's permits are gone, the day's are not, and only the second is asked about.
+    assert.equal((await get('acme')).headers['sluicegate-tier'], 'store');
+    outage();
+    assert.deepEqual(tiers(await many(99, () => get('acme'), 1)), { cache: 99 });
+    assert.deepEqual(tiers(await many(3, () => get('acme'), 1)), { degraded: 3 });
   });
 });

@@ -34,9 +34,9 @@ const TOKENS: &[&str] = &[
     "\u{fffd}",
 ];
 
-fn ask(shadow: bool, ahead_ms: Option<u64>) -> Ask {
+fn ask(shadow: bool, ahead_ms: Option<u64>, more: u64) -> Ask {
     let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 5, burst: 5, window_ms: 1000 };
-    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow, ahead_ms }
+    Ask { limit: 0, quota, arguments: "".into(), subject: "s".into(), cost: 1, shadow, ahead_ms, more }
 }
 
 /// What is read of a reply here; other members may hold anything that is JSON, numbers no float can hold among them.
@@ -60,10 +60,11 @@ fn replies() {
         let status = random.pick(&[200, 200, 200, 200, 204, 302, 400, 401, 429, 500, 502, 503]);
         let asks = (0..random.between(1, 2)).map(|_| {
             let ahead_ms = random.percent(25).then_some(2_000);
-            ask(ahead_ms.is_none() && random.percent(25), ahead_ms)
+            let more = if ahead_ms.is_none() && random.percent(25) { 50 } else { 0 };
+            ask(ahead_ms.is_none() && random.percent(25), ahead_ms, more)
         });
         let asks: Vec<Ask> = asks.collect();
-        let delaying = asks.iter().filter(|ask| ask.ahead_ms.is_some()).count();
+        let of: Vec<&Ask> = asks.iter().filter(|ask| ask.ahead_ms.is_some() || ask.more > 0).collect();
         match read(status, &body, &asks) {
             Ok(said) => {
                 assert!(status < 300, "{status} {body}");
@@ -72,12 +73,22 @@ fn replies() {
                     Said::Conflict => return assert_eq!(numbers, [2], "{body}"),
                     Said::Decided(answered) => answered,
                     Said::Value(_) => panic!("a value is what plain commands come to: {body}"),
+                    Said::Settled(_) => panic!("a settlement is what its own script comes to: {body}"),
                 };
-                assert_eq!(numbers.len(), 1 + 4 * asks.len() + delaying, "{body}");
-                let holds = &numbers[1 + 4 * asks.len()..];
-                assert!(answered.holds.iter().map(|ms| *ms as i64).eq(holds.iter().copied()), "{body}");
-                assert!(holds.iter().all(|ms| (0..=60_000).contains(ms)), "{body}");
-                assert!(answered.allowed || holds.iter().all(|ms| *ms == 0), "{body}");
+                let clock = usize::from(answered.clock_ms.is_some());
+                assert_eq!(numbers.len(), 1 + 4 * asks.len() + of.len() + clock, "{body}");
+                let behind = &numbers[1 + 4 * asks.len()..];
+                let (mut holds, mut permits) = (answered.holds.iter(), answered.permits.iter());
+                for (ask, number) in of.iter().zip(behind) {
+                    let (said, most) = match ask.more {
+                        0 => (holds.next(), 60_000),
+                        more => (permits.next(), more as i64),
+                    };
+                    assert_eq!(said.map(|said| *said as i64), Some(*number), "{body}");
+                    assert!((0..=most).contains(number), "{body}");
+                    assert!(answered.allowed || *number == 0, "{body}");
+                }
+                assert!(holds.next().is_none() && permits.next().is_none(), "{body}");
                 assert_eq!(answered.verdicts.len(), asks.len());
                 for (verdict, numbers) in answered.verdicts.iter().zip(numbers[1..].chunks_exact(4)) {
                     let wait = match verdict.wait {

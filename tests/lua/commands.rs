@@ -171,6 +171,7 @@ fn a_refusal_and_a_look_change_no_key() {
             changes: true,
             store: false,
             delays: true,
+            permits: true,
         };
         let (mut generator, trace) = Generator::new(Random::new(random.next()), habits);
         let mut own = stage.lane(&Trace { base: Base::Past, ..trace });

@@ -21,6 +21,7 @@ const HONEST: Habits = Habits {
     changes: false,
     store: false,
     delays: true,
+    permits: false,
 };
 
 /// A request and what came of it.

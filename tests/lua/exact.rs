@@ -56,7 +56,15 @@ fn the_model_computes_what_paper_does() {
     while played < steps {
         let clocks = random.pick(&[Clocks::Honest, Clocks::Off(60_000), Clocks::Off(3_600_000)]);
         let changes = random.percent(40);
-        let habits = Habits { clocks, limits: 3, exceptions: false, changes, store: false, delays: false };
+        let habits = Habits {
+            clocks,
+            limits: 3,
+            exceptions: false,
+            changes,
+            store: false,
+            delays: false,
+            permits: false,
+        };
         let (mut generator, mut trace) = Generator::new(Random::new(random.next()), habits);
         trace.base = Base::Past;
         let mut model = Model::new(&trace, PAST_MS);

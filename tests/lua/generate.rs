@@ -25,6 +25,8 @@ pub struct Habits {
     pub store: bool,
     /// Token buckets that delay.
     pub delays: bool,
+    /// Permits.
+    pub permits: bool,
 }
 
 /// How callers' clocks go.
@@ -55,6 +57,7 @@ impl Habits {
             changes: random.percent(40),
             store: random.percent(20),
             delays: random.percent(40),
+            permits: random.percent(30),
         }
     }
 }
@@ -135,6 +138,14 @@ impl Generator {
             true => Cost::All(costs[0]),
             false => Cost::Each(costs),
         });
+        if self.habits.permits && random.percent(60) {
+            let more = after.subjects.iter().map(|subject| match random.between(0, 9) {
+                0..2 => 0,
+                2..7 => random.scaled(1, in_force(subject, 0).0.capacity()),
+                _ => random.scaled(1, 20),
+            });
+            step.more = Some(Cost::Each(more.collect()));
+        }
         step
     }
 

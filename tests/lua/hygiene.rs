@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use sluicegate::store::script::{CHECK, SLOTS, Script};
+use sluicegate::store::script::{CHECK, SETTLE, SLOTS, Script};
 
 use super::support::redis::Server;
 
@@ -38,11 +38,13 @@ const KNOWN: [&str; 10] = [
 ];
 
 /// Words that need a reason, with how often a script may hold them, in code.
-const RATIONED: [(&str, &str, usize); 3] = [
+const RATIONED: [(&str, &str, usize); 5] = [
     // MGET takes the keys as arguments.
     ("check.lua", "unpack", 1),
     // The store's clock: where a policy asks for it, and as the arbiter.
     ("check.lua", "'TIME'", 1),
+    ("settle.lua", "unpack", 1),
+    ("settle.lua", "'TIME'", 1),
     // By which alone its leases begin and end.
     ("slots.lua", "'TIME'", 1),
 ];
@@ -119,7 +121,7 @@ fn every_write_carries_its_ttl() {
 fn the_forms_and_their_hashes_are_what_a_redis_says() {
     let server = Server::start();
     let mut client = server.client();
-    for Script { redis, redis_sha, upstash, upstash_sha } in [CHECK, SLOTS] {
+    for Script { redis, redis_sha, upstash, upstash_sha } in [CHECK, SETTLE, SLOTS] {
         assert_eq!(client.call(&["SCRIPT", "LOAD", redis]).text(), redis_sha);
         assert_eq!(upstash, format!("{FLAGS}{redis}"));
         // Why there are two: a plain Redis knows no such flag.
@@ -134,7 +136,7 @@ fn the_forms_and_their_hashes_are_what_a_redis_says() {
 
 #[test]
 fn comments_do_not_travel() {
-    for (Script { redis, .. }, most) in [(CHECK, 14_000), (SLOTS, 6_000)] {
+    for (Script { redis, .. }, most) in [(CHECK, 14_500), (SETTLE, 5_500), (SLOTS, 6_000)] {
         assert!(!redis.contains("--"), "{redis}");
         assert!(redis.len() < most, "{} bytes with every EVAL", redis.len());
     }

@@ -22,6 +22,7 @@ const ONE: Habits = Habits {
     changes: false,
     store: false,
     delays: false,
+    permits: false,
 };
 
 /// A request, what came of it, and what was known before and after.

@@ -37,5 +37,6 @@ mod property;
 mod random;
 mod reference;
 mod rows;
+mod settling;
 mod trace;
 mod vectors;

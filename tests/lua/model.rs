@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use sluicegate::limit::state::EPOCH_MS;
 use sluicegate::limit::{Check, Quota, State, TTL_MARGIN_MS, Wait, decide};
 
 use super::trace::{Rule, Step, Trace, absolute};
@@ -153,8 +154,10 @@ impl Model {
             };
             return Said { reply, writes: vec![None; self.subjects.len()] };
         }
-        let said = self.decide(step, store_ms);
+        let mut said = self.decide(step, store_ms);
         if said.allowed() {
+            let now_ms = if step.store_clock { store_ms } else { step.clock_ms(self.base_ms) };
+            said.reply.push(i64::try_from(now_ms.max(EPOCH_MS)).expect("below 2^53"));
             let reply: Vec<String> = said.reply.iter().map(i64::to_string).collect();
             let text = format!("{fingerprint} {}", reply.join(" "));
             self.charges.insert(id.clone(), (self.base_ms + step.at, text));
@@ -174,7 +177,8 @@ impl Model {
             // The model knows no bans; a cost that can never pass has the same effects.
             let cost = if ban.is_some() { quota.capacity() + 1 } else { step.cost_in(index) };
             let Rule { shadow, ahead_ms, .. } = subject.rule;
-            checks.push(Check { quota, cost, shadow, state, holder: None, ahead_ms });
+            let more = step.more_in(index, &subject.rule);
+            checks.push(Check { quota, cost, shadow, state, holder: None, ahead_ms, more });
             bans.push(ban);
         }
         let decision = decide(&checks, now_ms);
@@ -196,7 +200,16 @@ impl Model {
                 ]),
             }
         }
-        reply.extend(decision.holds.iter().map(|ms| i64::try_from(*ms).expect("below 2^53")));
+        // In the order of the limits, each that delays and each that permits were asked of.
+        let mut holds = decision.holds.iter();
+        for (check, granted) in checks.iter().zip(&decision.granted) {
+            let number = match check.ahead_ms {
+                Some(_) => holds.next(),
+                None if check.more > 0 => Some(granted),
+                None => None,
+            };
+            reply.extend(number.map(|number| i64::try_from(*number).expect("below 2^53")));
+        }
         let mut writes = Vec::with_capacity(checks.len());
         for (((subject, check), charged), mended) in
             self.subjects.iter_mut().zip(&checks).zip(decision.writes).zip(mended)
@@ -214,6 +227,13 @@ impl Model {
             }));
         }
         Said { reply, writes }
+    }
+
+    /// Holds another state of one limit's subject from a moment of true time on.
+    pub fn write(&mut self, limit: usize, state: State, quota: Quota, ttl_ms: u64, at: u64) {
+        let written_ms = self.base_ms + at;
+        self.subjects[limit].kept = Some(Kept { written_ms, ttl_ms: Some(ttl_ms), quota });
+        self.subjects[limit].state = Some(state);
     }
 
     /// The greatest TTL that a key may have now.

@@ -220,8 +220,10 @@ impl Lane {
         for (limit, subject) in self.model.subjects.iter().enumerate() {
             let (quota, letter) = (subject.rule.quota, letter(subject.rule.quota.algorithm));
             let letter = if subject.rule.shadow { letter.to_ascii_uppercase() } else { letter };
-            let ahead = subject.rule.ahead_ms.map_or(String::new(), |ms| format!("~{ms}"));
-            command.push(format!("{letter}{ahead}"));
+            let ahead = subject.rule.ahead_ms.map(|ms| format!("~{ms}"));
+            let more = Some(step.more_in(limit, &subject.rule)).filter(|more| *more > 0);
+            let modifier = ahead.or_else(|| more.map(|more| format!("+{more}"))).unwrap_or_default();
+            command.push(format!("{letter}{modifier}"));
             let ttl_ms = quota.ttl_ms() + subject.rule.ahead_ms.unwrap_or(0);
             let numbers = [quota.limit, quota.window_ms, quota.burst, ttl_ms, step.cost_in(limit)];
             command.extend(numbers.iter().map(u64::to_string));

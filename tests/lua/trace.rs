@@ -117,6 +117,9 @@ pub struct Step {
     /// Units asked for, 1 where not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+    /// Units wanted beyond the cost, of limits that lend any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<Cost>,
     /// The limits from here on, where they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<String>>,
@@ -173,6 +176,16 @@ impl Step {
             None => 1,
             Some(Cost::All(cost)) => *cost,
             Some(Cost::Each(costs)) => costs[limit],
+        }
+    }
+
+    /// Units wanted beyond the cost in a limit of this rule: one that lends, and does not delay.
+    pub fn more_in(&self, limit: usize, rule: &Rule) -> u64 {
+        let lends = rule.quota.lends() && rule.ahead_ms.is_none();
+        match &self.more {
+            Some(Cost::All(more)) if lends => *more,
+            Some(Cost::Each(all)) if lends => all[limit],
+            _ => 0,
         }
     }
 

@@ -40,6 +40,8 @@ pub struct Ask {
     pub cost: u64,
     /// Counts, never refuses.
     pub shadow: bool,
+    /// Units asked for beyond the cost.
+    pub more: u64,
 }
 
 /// A charge id.
@@ -69,7 +71,8 @@ impl Command {
         let asks = (0..limits)
             .map(|index| {
                 let six = &arguments[1 + index * 6..7 + index * 6];
-                let algorithm = match six[0].to_ascii_lowercase().as_str() {
+                let (letter, more) = six[0].split_once('+').unwrap_or((&six[0], "0"));
+                let algorithm = match letter.to_ascii_lowercase().as_str() {
                     "b" => Algorithm::TokenBucket,
                     "f" => Algorithm::FixedWindow,
                     "s" => Algorithm::SlidingWindow,
@@ -87,7 +90,8 @@ impl Command {
                     },
                     ttl_ms: number(&six[4]),
                     cost: number(&six[5]),
-                    shadow: six[0].chars().all(|letter| letter.is_ascii_uppercase()),
+                    shadow: letter.chars().all(|letter| letter.is_ascii_uppercase()),
+                    more: number(more),
                 }
             })
             .collect();

@@ -21,6 +21,9 @@
 
 #[path = "../support/random.rs"]
 mod generator;
+#[path = "../support/redis.rs"]
+#[allow(dead_code, reason = "other tests speak more of its protocol")]
+mod redis;
 
 mod breaker;
 mod clock;
@@ -29,6 +32,7 @@ mod faults;
 mod flood;
 mod isolate;
 mod law;
+mod leased;
 mod permits;
 mod random;
 mod scenario;

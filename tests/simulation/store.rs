@@ -108,7 +108,9 @@ impl Store {
                 reply.extend([whole(verdict.limit), whole(verdict.remaining), whole(verdict.reset_ms), wait]);
             }
         }
-        for ((ask, check), write) in command.asks.iter().zip(&checks).zip(decision.writes) {
+        let granted = command.asks.iter().zip(&decision.granted);
+        reply.extend(granted.clone().filter(|(ask, _)| ask.more > 0).map(|(_, granted)| whole(*granted)));
+        for (((ask, granted), check), write) in granted.zip(&checks).zip(decision.writes) {
             let Some(state) = write else { continue };
             let ttl_ms = ask.ttl_ms.max(check.quota.ttl_ms());
             let held = Held { state, gone_ms: true_ms + ttl_ms };
@@ -118,13 +120,14 @@ impl Store {
                 .ledgers
                 .entry(ask.state.clone())
                 .or_insert_with(|| Ledger { quota: ask.quota, lives: Vec::new() });
-            let passed = Passed { at_ms: now_ms, units: ask.cost };
+            let passed = Passed { at_ms: now_ms, units: ask.cost + granted };
             match ledger.lives.last_mut().filter(|_| lives_on) {
                 Some(life) => life.push(passed),
                 None => ledger.lives.push(vec![passed]),
             }
         }
         if let Some(charge) = command.charge.as_ref().filter(|_| decision.allowed) {
+            reply.push(whole(now_ms));
             let (fingerprint, gone_ms) = (charge.fingerprint.clone(), true_ms + charge.kept_ms);
             self.charges.insert(charge.key.clone(), Charged { fingerprint, reply: reply.clone(), gone_ms });
             *self.charged_ids.entry(charge.key.clone()).or_default() += 1;
@@ -166,7 +169,10 @@ impl Store {
         }
         // The model knows no bans; a cost that can never pass has the same effects.
         let cost = if banned { quota.capacity() + 1 } else { ask.cost };
-        (Check { quota, cost, shadow: ask.shadow, state, holder: None, ahead_ms: None }, banned)
+        (
+            Check { quota, cost, shadow: ask.shadow, state, holder: None, ahead_ms: None, more: ask.more },
+            banned,
+        )
     }
 }
 

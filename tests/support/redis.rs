@@ -175,7 +175,11 @@ impl Client {
         }
     }
 
-    fn try_call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<Reply> {
+    /// The same, an error of Redis's own being an answer.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn try_call<A: AsRef<[u8]>>(&mut self, command: &[A]) -> io::Result<Reply> {
         self.queue(command);
         self.try_flush()?.pop().ok_or_else(|| io::Error::other("no reply"))
     }

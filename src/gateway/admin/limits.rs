@@ -63,6 +63,7 @@ impl Gateway {
             cost: 0,
             shadow,
             ahead_ms: prepared.limit.delay().map(|delay| delay.ms),
+            more: 0,
         }];
         let call = Call { target: target.clone(), what: What::Peek(plan) };
         let Some(form) = self.form else {

@@ -161,6 +161,7 @@ impl Gateway {
         let answer = call.answer(name, value, now_ms);
         if call.changes() {
             self.refusals.forget(&call.target.key());
+            self.permits.forget(&call.target.key());
         }
         if call.forgets() {
             self.local.forget(&call.target.key());
@@ -178,6 +179,7 @@ impl Gateway {
         }
         // It may have been done: then what is remembered here would be wrong, and asking again costs one call.
         self.refusals.forget(&call.target.key());
+        self.permits.forget(&call.target.key());
         let detail =
             "the store did not confirm it: it may or may not have been done, and can be asked for again";
         Step::Answer(problem::unanswered(detail, retry_ms))

@@ -81,12 +81,26 @@ impl Gateway {
         {
             page.sample("sluicegate_optimistic_total", &[("what", what)], count);
         }
+        self.settlements(&mut page);
         let help = "Refusals that this isolate remembers.";
         page.one("sluicegate_remembered_refusals", "gauge", "", help, self.refusals.len());
         let help = "Subjects that this isolate counts by itself.";
         page.one("sluicegate_local_subjects", "gauge", "", help, self.local.len());
         let help = "What those subjects take, about.";
         page.one("sluicegate_local_bytes", "gauge", "bytes", help, self.local.bytes());
+        let permits = self.permit_counts(now_ms);
+        let help = "Batches of permits that this isolate asked for.";
+        page.one("sluicegate_permit_batches", "counter", "", help, permits.batches);
+        page.family(
+            "sluicegate_permits",
+            "counter",
+            "",
+            "Permits granted in them, and what became of those.",
+        );
+        let became = [("granted", permits.granted), ("spent", permits.spent), ("lapsed", permits.lapsed)];
+        for (became, count) in became {
+            page.sample("sluicegate_permits_total", &[("became", became)], count);
+        }
         let help = "Refusals that had no log line of their own.";
         page.one("sluicegate_refusals_not_logged", "counter", "", help, self.sampler.not_logged());
         page.0.push_str(tasks);
@@ -123,6 +137,24 @@ impl Gateway {
                     page.sample("sluicegate_limit_decisions_total", &labels, count);
                 }
             }
+        }
+    }
+
+    fn settlements(&self, page: &mut Page) {
+        if !self.rules.settles {
+            return;
+        }
+        let help = "Charges to be settled after the answer, by what became of them.";
+        let (mut family, mut help) = ("sluicegate_settlements", help);
+        for (place, (what, count)) in self.counters.settlements.words().into_iter().enumerate() {
+            if place == 5 {
+                family = "sluicegate_settled_units";
+                help = "Units by which settled charges differed from what was reserved.";
+            }
+            if place == 0 || place == 5 {
+                page.family(family, "counter", "", help);
+            }
+            page.sample(&[family, "_total"].concat(), &[("outcome", what)], count);
         }
     }
 

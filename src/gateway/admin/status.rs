@@ -22,6 +22,7 @@ impl Gateway {
             (Some(_), Phase::Closed | Phase::HalfOpen) => "store",
         };
         let store = self.store_status(phase, now_ms);
+        let permits = self.permit_counts(now_ms);
         let mut text = String::with_capacity(2_048);
         // Writing to a String cannot fail.
         let _ = write!(
@@ -39,6 +40,7 @@ impl Gateway {
         let _ = write!(
             text,
             "\"memory\":{{\"refusals\":{},\"subjects\":{},\"max_subjects\":{},\"bytes\":{}}},\
+             \"permits\":{{\"batches\":{},\"granted\":{},\"spent\":{},\"lapsed\":{},\"in_hand\":{}}},\
              \"decisions\":{{\"allowed\":{},\"refused\":{}}},\
              \"delayed\":{{\"waiting\":{},\"held\":{},\"full\":{}}},\
              \"optimistic\":{{\"begun\":{},\"discarded\":{},\"held_back\":{}}},\
@@ -47,6 +49,11 @@ impl Gateway {
             self.local.len(),
             self.rules.policy.degraded.max_subjects,
             self.local.bytes(),
+            permits.batches,
+            permits.granted,
+            permits.spent,
+            permits.lapsed,
+            permits.in_hand(),
             self.metrics.decisions.sum("allowed"),
             self.metrics.decisions.sum("refused"),
             self.places.held(now_ms),
@@ -72,12 +79,13 @@ impl Gateway {
                 tiers(counts),
             );
         }
-        let _ = write!(text, "],\"tasks\":{tasks},{}}}", self.in_force(now_ms));
+        let settlements = object(self.counters.settlements.words().into_iter());
+        let _ = write!(text, "],\"settlements\":{settlements},\"tasks\":{tasks},{}}}", self.in_force(now_ms));
         Answer::json(200, text)
     }
 
     /// Tells isolates apart.
-    pub(super) fn isolate_name(&self) -> String {
+    pub(in crate::gateway) fn isolate_name(&self) -> String {
         format!("{:08x}", self.metrics.isolate)
     }
 

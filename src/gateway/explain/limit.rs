@@ -28,6 +28,8 @@ pub struct Explained {
     pub plan: Option<Plan>,
     /// What the request costs, where it is counted.
     pub cost: Option<Price>,
+    /// How that settles after the answer, where it does.
+    pub settle: Option<Settles>,
     /// The parts it counts by, with what the request holds.
     pub key: Vec<Part>,
     /// As the policy writes it.
@@ -48,8 +50,19 @@ pub struct Explained {
     pub idempotency: Option<Part>,
     /// Where and how a request waits that is over it.
     pub over_limit: Option<Waits>,
+    /// How an isolate takes permits, if it does.
+    pub permits: Option<Permits>,
     /// The answer to a request that the limit cannot count.
     pub problem: Option<Problem>,
+}
+
+/// Permits that an isolate takes in one call and spends alone.
+#[derive(Debug, Serialize)]
+pub struct Permits {
+    /// Most units in one call.
+    pub batch: u64,
+    /// For how long they may be spent.
+    pub ttl: String,
 }
 
 /// Whether a limit counts a request.
@@ -144,6 +157,17 @@ pub struct Price {
     pub max: u64,
 }
 
+/// Where the real cost comes from.
+#[derive(Debug, Serialize)]
+pub struct Settles {
+    /// Header of the origin's answer.
+    pub header: String,
+    /// Greatest cost that is believed.
+    pub max: u64,
+    /// As the policy writes it.
+    pub within: String,
+}
+
 /// An attribute of the request.
 #[derive(Debug, Serialize)]
 pub struct Part {
@@ -228,6 +252,11 @@ pub(super) fn explain(
             stated: limit.cost.header.as_ref().is_some_and(|name| attributes.header(name).is_some()),
             max: limit.cost.max,
         }),
+        settle: limit.settle.as_ref().map(|settle| Settles {
+            header: settle.header.clone(),
+            max: settle.max,
+            within: duration::to_text(settle.within_ms),
+        }),
         key: limit.key.iter().map(|key_part| part(gateway, key_part, attributes)).collect(),
         on_missing_key: words::on_missing_key(limit.on_missing_key),
         store_key: ask.map(|ask| format!("{}{}", prepared.state_stem, ask.subject)),
@@ -239,6 +268,9 @@ pub(super) fn explain(
         exempt,
         over_limit: limit.over_limit.as_ref().map(Waits::of),
         idempotency: limit.idempotency.as_ref().map(|named| part(gateway, named, attributes)),
+        permits: limit
+            .batch
+            .map(|batch| Permits { batch: batch.units, ttl: duration::to_text(batch.ttl_ms) }),
         problem,
     })
 }
@@ -254,6 +286,7 @@ fn from_idle(ask: &Ask, now_ms: u64) -> Option<FromIdle> {
         state: None,
         holder,
         ahead_ms: ask.ahead_ms,
+        more: 0,
     };
     let verdict = *limit::decide(&[check], now_ms).verdicts.first()?;
     Some(FromIdle { passes: verdict.wait == Wait::None, remaining: verdict.remaining })

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limit::{Applies, Explained, Numbers, Part, Waits};
+use super::limit::{Applies, Explained, Numbers, Part, Settles, Waits};
 use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
@@ -110,6 +110,11 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
         };
         line(out, "cost", &text)?;
     }
+    if let Some(settle) = &limit.settle {
+        let Settles { header, max, within } = settle;
+        let text = format!("within {within} to what the answer's header {header} says (at most {max})");
+        line(out, "settles", &text)?;
+    }
     for (index, part) in limit.key.iter().enumerate() {
         line(out, if index == 0 { "key" } else { "" }, &part_text(part))?;
     }
@@ -139,6 +144,13 @@ fn one(out: &mut fmt::Formatter<'_>, limit: &Explained) -> fmt::Result {
             }
         };
         line(out, "over_limit", &text)?;
+    }
+    if let Some(permits) = &limit.permits {
+        let text = format!(
+            "{} at a time, spent alone within {}; a subject may lose as many on each isolate",
+            permits.batch, permits.ttl
+        );
+        line(out, "permits", &text)?;
     }
     if let Some(first) = &limit.from_idle {
         let word = if first.passes { "passes" } else { "refused" };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::fields::{Field, Table};
 use super::quota::{self, Terms};
-use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit};
+use super::{Defaults, Said, exempt, lease, on_missing_key, on_store_error, over_limit, permits, settle};
 use crate::policy::document::Value;
 use crate::policy::{Algorithm, Cost, KeyPart, Limit, OnMissingKey, OnStoreError, bounds, text};
 
@@ -26,6 +26,9 @@ pub(super) const LIMIT: &[&str] = &[
     "idempotency",
     "lease",
     "over_limit",
+    "lease_batch",
+    "lease_ttl",
+    "settle",
 ];
 /// Fields of `cost` as a table.
 pub(super) const COST: &[&str] = &["header", "default", "max"];
@@ -134,6 +137,8 @@ fn limit(
     let delay = over_limit.as_ref().and_then(|over| over.as_ref()?.delay());
     let terms = terms.map(|((algorithm, window_ms), cost)| Terms { algorithm, window_ms, cost, delay });
     let quotas = quota::quotas(table, terms);
+    let settled = settle::Terms { algorithm, window_ms, cost: cost.as_ref(), quotas: quotas.as_ref() };
+    let settle = settle::settle(table, &settled);
     let missing = match table.get("on_missing_key") {
         Some(field) => on_missing_key(&field),
         None => Some(defaults.on_missing_key.unwrap_or(OnMissingKey::Deny)),
@@ -142,6 +147,7 @@ fn limit(
     let exempt =
         table.get("exempt").map_or_else(|| Some(defaults.exempt.clone()), |field| exempt::exempt(&field));
     let idempotency = attribute(table, "idempotency");
+    let batch = permits::batch(table, terms, quotas.as_ref());
     let quotas = quotas.filter(|_| sound)?;
     Some(Limit {
         name: name?,
@@ -158,6 +164,8 @@ fn limit(
         exempt: exempt?,
         idempotency: idempotency?,
         over_limit: over_limit?,
+        batch: batch?,
+        settle: settle?,
     })
 }
 

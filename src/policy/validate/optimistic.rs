@@ -46,5 +46,8 @@ fn unfit(limit: &Limit) -> Option<&'static str> {
     if limit.algorithm == Algorithm::Concurrency {
         return Some("has given it a slot");
     }
+    if limit.settle.is_some() {
+        return Some("has given it a charge that its answer settles");
+    }
     limit.over_limit.is_some().then_some("has told it when")
 }

@@ -26,6 +26,7 @@ pub(super) fn over_limit(
     let Some(field) = table.get("over_limit").filter(|_| algorithm != Some(Algorithm::Concurrency)) else {
         return Some(None);
     };
+    let alone = alone(table, &field);
     let acts = shadow != Some(true);
     if !acts {
         field.wrong(
@@ -34,7 +35,19 @@ pub(super) fn over_limit(
         );
     }
     let over = waits(&field, algorithm);
-    over.filter(|_| acts).map(Some)
+    over.filter(|_| acts && alone).map(Some)
+}
+
+/// Whether nothing else of the limit changes what those who wait have been told. Permits see to themselves.
+fn alone(table: &Table<'_>, field: &Field<'_>) -> bool {
+    let settles = table.get("settle").is_some();
+    if settles {
+        field.wrong(
+            "over_limit and settle do not go together: a cost that settles moves the moments of those who wait",
+            "leave one of the two out",
+        );
+    }
+    !settles
 }
 
 /// Either kind of waiting, and nothing of the other.

@@ -53,6 +53,7 @@ impl Bench {
             cost,
             shadow: false,
             ahead_ms: None,
+            more: 0,
         };
         let mut asks = vec![ask(0, self.quota(), call::slot_arguments(&self.quota(), false, id))];
         for limit in 0..rates {

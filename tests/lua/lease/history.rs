@@ -124,6 +124,7 @@ impl Actor {
             cost: 1,
             shadow: false,
             ahead_ms: None,
+            more: 0,
         }];
         let body = self.run(|by| {
             let now_ms = epoch + skew - 10_000;

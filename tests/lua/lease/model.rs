@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use sluicegate::limit::concurrency::{Holders, Lease, Touch};
+use sluicegate::limit::state::EPOCH_MS;
 use sluicegate::limit::waiting::{self, Ahead, Patience, Turn, Waiting};
 use sluicegate::limit::{Check, Quota, State, Verdict, Wait, decide};
 use sluicegate::policy::Algorithm;
@@ -113,8 +114,9 @@ impl Model {
                     Some((charge, print)) => match self.charges.get(charge) {
                         Some((_, text)) => repeated(text, print),
                         None => {
-                            let reply = self.request(step, &id.as_str().into(), costs, now_ms);
+                            let mut reply = self.request(step, &id.as_str().into(), costs, now_ms);
                             if reply[0] == 1 {
+                                reply.push(now_ms.max(EPOCH_MS) as i64);
                                 let text: Vec<String> = reply.iter().map(i64::to_string).collect();
                                 let text = format!("{print} {}", text.join(" "));
                                 self.charges.insert(charge.clone(), (step.at + CHARGE_TTL_MS, text));
@@ -271,7 +273,7 @@ impl Model {
 
 fn check(shadow: bool, state: Option<State>) -> Check {
     let quota = Quota { algorithm: Algorithm::FixedWindow, limit: 1, burst: 1, window_ms: 1 };
-    Check { quota, cost: 0, shadow, state, holder: None, ahead_ms: None }
+    Check { quota, cost: 0, shadow, state, holder: None, ahead_ms: None, more: 0 }
 }
 
 /// The reply that was kept under a charge id, or a conflict.

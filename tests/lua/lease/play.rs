@@ -244,6 +244,7 @@ impl Lane {
                 cost,
                 shadow,
                 ahead_ms: None,
+                more: 0,
             }
         });
         asks.collect()

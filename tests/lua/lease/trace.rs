@@ -147,10 +147,16 @@ pub fn relative(act: &Act, reply: &[Item]) -> Vec<Item> {
     out
 }
 
-/// A reply of check.lua as a trace writes it: `fences` of them are at its end.
+/// A reply of check.lua as a trace writes it: `fences` of them are at its end, and behind them the clock of a request
+/// with a charge id that passed.
 pub fn relative_request(reply: &[Item], fences: usize) -> Vec<Item> {
-    let from = reply.len().saturating_sub(fences);
-    let shift = |(at, item)| if at >= from { shifted(item, BASE_FENCE) } else { item.clone() };
+    let clocks = reply.len().saturating_sub(1 + fences) % 4;
+    let (from, end) = (reply.len().saturating_sub(fences + clocks), reply.len() - clocks);
+    let shift = |(at, item)| match at {
+        _ if at >= end => shifted(item, BASE_MS),
+        _ if at >= from => shifted(item, BASE_FENCE),
+        _ => item.clone(),
+    };
     if reply.len() < 2 { reply.to_vec() } else { reply.iter().enumerate().map(shift).collect() }
 }
 
