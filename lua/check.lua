@@ -49,8 +49,11 @@ local TWO32, TWO31 = 4294967296, 2147483648
 local FENCES, FENCES_PER_MS, LONGEST = '1000000000000000', 1024, 86402000
 local call, byte, char, floor, ceil = redis.call, string.byte, string.char, math.floor, math.ceil
 
+-- Microseconds into the store's millisecond: fences rise within it, too, where a flush has taken the last one away.
+local micros = 0
 local function store_clock()
   local time = call('TIME')
+  micros = time[2] % 1000
   return time[1] * 1000 + floor(time[2] / 1000)
 end
 
@@ -365,7 +368,7 @@ if seats or behind then
       elseif seat.taken then
         local dropped = seat.dead > 0 and call('ZRANGE', key, 0, seat.dead - 1) or {}
         for _, member in ipairs(dropped) do call('ZREM', key, member, ':' .. member) end
-        seat.fence = seat.clock * FENCES_PER_MS
+        seat.fence = seat.clock * FENCES_PER_MS + floor(micros * FENCES_PER_MS / 1000)
         if seat.last and seat.fence <= seat.last then seat.fence = seat.last + 1 end
         local fence = string.format('%.0f', seat.fence)
         call('ZADD', key, ends, id, fence, ':' .. id, fence, ':')

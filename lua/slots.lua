@@ -140,7 +140,7 @@ end
 if limit - living > ahead then
   drop(holders, dead)
   local last = tonumber(own[3]) or 0
-  fence = clock * FENCES_PER_MS
+  fence = clock * FENCES_PER_MS + floor(time[2] % 1000 * FENCES_PER_MS / 1000)
   if fence <= last then fence = last + 1 end
   call('ZADD', holders, whole(clock + lease), id, whole(fence), ':' .. id, whole(fence), ':')
   keep(holders, ARGV[4] + 0, not own[3])

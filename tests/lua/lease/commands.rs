@@ -108,6 +108,23 @@ impl Bench {
     }
 }
 
+/// Fences rise however soon after a flush the next one is given, within the same millisecond, too.
+#[test]
+fn fences_rise_over_a_flush() {
+    let server = Server::start();
+    let mut bench = Bench::new(&server, 9);
+    for round in 0..300 {
+        let mut fences = Vec::new();
+        for (id, by_request) in [("a", false), ("b", true), ("c", false), ("d", true)] {
+            bench.client.call(&["FLUSHALL"]);
+            let reply = if by_request { bench.request(id, 1, 0, None) } else { bench.slot(id, TAKE) };
+            let at = if by_request { reply.len() - 1 } else { 1 };
+            fences.push(reply[at]);
+        }
+        assert!(fences.windows(2).all(|pair| pair[0] < pair[1]), "{round}: {fences:?}");
+    }
+}
+
 #[test]
 fn a_request_with_a_slot_costs_what_its_contract_says() {
     let server = Server::start();
