@@ -46,7 +46,7 @@ else {
   run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
     bound,
     ...FEATURES.map((feature) => `--enable-${feature}`),
-    ...['-O3', '--strip-debug', '--strip-producers'],
+    ...['-O3', '--converge', '--strip-debug', '--strip-producers'],
     ...['-o', shipped],
   ]);
 }

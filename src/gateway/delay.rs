@@ -276,4 +276,19 @@ mod tests {
         let step = receive(&mut gateway, "/a%2Fb", NOW);
         assert!(asks(&step, r#""b~0""#) && asks(&step, r#""c""#), "{step:?}");
     }
+
+    #[test]
+    fn a_charge_beside_it_counts_from_the_decision_and_not_from_the_moment() {
+        let policy = r#"{"version":1,"gateway":{"origin":"http://o.invalid"},"defaults":{"on_store_error":"degraded"},
+            "limits":[{"name":"rate","limit":10,"algorithm":"token-bucket","window":"1s","burst":1,"key":["global"],
+            "over_limit":{"delay":"250ms"}},{"name":"tokens","limit":1000,"algorithm":"token-bucket","window":"1m",
+            "key":["global"],"settle":{"header":"x-used","max":50}}],
+            "routes":[{"name":"one","path":"/{x}","limits":["rate","tokens"]}]}"#;
+        let mut gateway = Gateway::new(policy, &Bindings::default()).unwrap();
+        receive(&mut gateway, "/a", NOW);
+        let Step::Forward(forward) = receive(&mut gateway, "/a", NOW) else { panic!("refused") };
+        assert_eq!(forward.moment_ms, NOW + 100);
+        assert_eq!(forward.charge.split(',').nth(1), Some(NOW.to_string().as_str()), "{}", forward.charge);
+        assert!(forward.charge.ends_with(" x-used"), "{}", forward.charge);
+    }
 }
