@@ -3,43 +3,19 @@
 
 import { accept } from './accept.js';
 import { ahead } from './ahead.js';
-import { pointsTo } from './analytics.js';
 import { boundedText } from './body.js';
+import { analytics, opensAnswers, policyKv, ready, store, verify } from './configured.js';
 import { core, life } from './core.js';
 import { appendFields, exposeFields, namedFields } from './fields.js';
 import { hold } from './hold.js';
-import { verifierOf } from './jwt.js';
 import { askLocation } from './location.js';
 import { atMoment } from './moment.js';
 import { toOrigin } from './origin.js';
 import { page } from './page.js';
+import { fault, problem } from './problem.js';
 import { consume, LONGEST_ATTEMPT_MS } from './queue.js';
 import { numbers } from './queue-numbers.js';
-import { watch } from './reload.js';
 import { ask } from './store.js';
-
-/**
- * @typedef {object} Store
- * @property {string} url
- * @property {Headers} headers
- */
-
-/** @type {Record<string, unknown> | undefined} The bindings that the core is configured for. */
-let configured;
-/** The life of the core that is. */
-let configuredLife = life;
-/** @type {Store | undefined} */
-let store;
-/** @type {ReturnType<typeof watch> | undefined} Where POLICY_KV is bound. */
-let policyKv;
-/** @type {((points: string) => void) | undefined} Writes data points, where Analytics Engine is bound. */
-let analytics;
-/** @type {string | undefined} What tokens are verified by, in the policy in force. */
-let tokenRules;
-/** @type {import('./jwt.js').Verify} */
-let verify;
-/** Whether the policy lets scripts of other origins read answers of ours. */
-let opensAnswers = false;
 
 export default {
   /**
@@ -261,7 +237,7 @@ function send(call) {
   const [ticket, behind] = cut(call);
   const [timeout, more] = cut(behind);
   const [delay, body] = cut(more);
-  const { url, headers } = /** @type {Store} */ (store);
+  const { url, headers } = /** @type {import('./configured.js').Store} */ (store);
   const now = () => ask(url, headers, body, Number(timeout));
   return [Number(ticket), delay === '0' ? now() : scheduler.wait(Number(delay)).then(now)];
 }
@@ -336,81 +312,4 @@ function answer(step, request, fields) {
 function cut(text) {
   const at = text.indexOf('\n');
   return at < 0 ? [text, ''] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-/** @param {Record<string, unknown>} env */
-function ready(env) {
-  if (configured !== env || configuredLife !== life) configure(env);
-}
-
-/** @param {Record<string, unknown>} env */
-function configure(env) {
-  const url = textOf(env.UPSTASH_REDIS_REST_URL)?.trim();
-  const token = textOf(env.UPSTASH_REDIS_REST_TOKEN);
-  store = url
-    ? { url, headers: new Headers({ authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' }) }
-    : undefined;
-  analytics = pointsTo(env.ANALYTICS);
-  /** @type {Record<string, string>} */
-  const texts = {};
-  const queues = [];
-  for (const [name, value] of Object.entries(env)) {
-    if (typeof (/** @type {any} */ (value)?.send) === 'function') queues.push(name);
-    if (typeof value === 'string' && name !== 'UPSTASH_REDIS_REST_TOKEN') texts[name] = value;
-  }
-  core.configure(
-    JSON.stringify({
-      store_url: url,
-      has_token: token !== undefined,
-      origin: textOf(env.ORIGIN),
-      policy: env.POLICY,
-      admin_token: textOf(env.ADMIN_TOKEN),
-      key_secret: textOf(env.KEY_SECRET),
-      analytics: analytics !== undefined,
-      seed: crypto.randomUUID() + crypto.randomUUID(),
-      texts,
-      queues: queues.join(' '),
-    }),
-  );
-  policyKv = env.POLICY_KV ? watch(env.POLICY_KV, env.POLICY_KV_SECONDS, () => readRules(env)) : undefined;
-  tokenRules = undefined;
-  readRules(env);
-  configured = env;
-  configuredLife = life;
-}
-
-/** Asks what of the policy in force this side does. @param {Record<string, unknown>} env */
-function readRules(env) {
-  opensAnswers = core.cors(undefined) !== undefined;
-  const rules = core.token_rules();
-  // Keys that were fetched are kept for as long as the rules stay as they are.
-  if (verify === undefined || rules !== tokenRules) verify = verifierOf(rules, env);
-  tokenRules = rules;
-}
-
-/** @param {unknown} value */
-function textOf(value) {
-  return typeof value === 'string' ? value : undefined;
-}
-
-/**
- * A fault of our own. The core has been started anew, so the next request is served; this one is answered.
- *
- * @param {unknown} error
- */
-function fault(error) {
-  console.error(JSON.stringify({ event: 'fault', said: String(error) }));
-  return problem(500, 'Internal error', 'a fault in the gateway');
-}
-
-/**
- * @param {number} status
- * @param {string} title
- * @param {string} detail
- */
-function problem(status, title, detail) {
-  return new Response(JSON.stringify({ type: 'about:blank', title, status, detail }), {
-    status,
-    headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store' },
-  });
 }
