@@ -14,7 +14,7 @@ import { policy, route } from '../edge/support/policy.js';
 import { until, useWorld } from '../edge/support/world.js';
 import { excesses, excessWindows } from './history.js';
 
-const SECONDS = Number(process.env.SLUICEGATE_SOAK_SECONDS ?? 15);
+const SECONDS = Number(process.env.SLUICEGATE_SOAK_SECONDS ?? 5);
 const SEED = Number(process.env.SLUICEGATE_SEED ?? Date.now() % 2 ** 32);
 const GATEWAYS = 3;
 const CLIENTS = 12;
