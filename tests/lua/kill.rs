@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use super::play::Fault;
 use super::support::redis::Server;
 
 /// Each has a Redis of its own.
@@ -42,4 +43,36 @@ pub fn every<M: Mutant>(all: Vec<M>) {
     reports.iter().for_each(|(killed, _)| print!("{killed}"));
     assert!(alive.is_empty(), "{alive}");
     assert!(!all.is_empty(), "no mutant of that name");
+}
+
+/// A script with a mistake: a text that stands in it exactly once, and what is put in its place.
+pub fn mistaken(script: &str, from: &str, to: &str) -> Result<String, String> {
+    match script.matches(from).count() {
+        1 => Ok(script.replace(from, to)),
+        times => Err(format!("its text stands {times} times in the script")),
+    }
+}
+
+/// What noticed that the scripts of a stage are wrong, by what they answer or store and not by their refusal to run: the
+/// vectors, by their names, or else a random history, which says its steps and its fault. Or why nothing did.
+pub fn noticed<Stage, Trace>(
+    stage: &mut Stage,
+    vectors: Vec<Trace>,
+    name: impl Fn(&Trace) -> &str,
+    replay: impl Fn(&mut Stage, &Trace) -> Result<(), Fault>,
+    history: impl FnOnce(&mut Stage) -> (u64, Option<Fault>),
+) -> Result<String, String> {
+    let mut errors = String::new();
+    for trace in &vectors {
+        match replay(stage, trace) {
+            Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", name(trace))),
+            Err(Fault::Error(text)) => errors = text,
+            Ok(()) | Err(Fault::Stale) => {}
+        }
+    }
+    match history(stage) {
+        (steps, Some(Fault::Wrong(_))) => Ok(format!("step {steps} of the random histories")),
+        (_, Some(Fault::Error(text))) => Err(format!("it does not run: {text}")),
+        _ => Err(format!("it lives {errors}")),
+    }
 }

@@ -6,9 +6,10 @@
 use serde::Deserialize;
 
 use super::kill;
-use super::play::{Fault, Stage};
+use super::play::Stage;
 use super::property;
 use super::support::redis::Server;
+use super::trace::Trace;
 use super::vectors;
 
 /// Steps of random histories that a mutant must not survive.
@@ -32,30 +33,18 @@ impl kill::Mutant for Mutant {
     }
 
     fn killed_by(&self, server: &Server) -> Result<String, String> {
-        match SCRIPT.matches(&self.from).count() {
-            1 => noticed(&SCRIPT.replace(&self.from, &self.to), server),
-            times => Err(format!("its text stands {times} times in the script")),
-        }
+        noticed(&kill::mistaken(SCRIPT, &self.from, &self.to)?, server)
     }
 }
 
-/// What noticed that a script is wrong; or why nothing did.
 fn noticed(script: &str, server: &Server) -> Result<String, String> {
-    let mut stage = Stage::with(server.client(), script);
-    let mut errors = String::new();
-    for trace in vectors::all() {
-        match stage.replay(&trace) {
-            Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", trace.name)),
-            Err(Fault::Error(text)) => errors = text,
-            Ok(_) | Err(Fault::Stale) => {}
-        }
-    }
-    let outcome = property::play(&mut stage, SEED, STEPS);
-    match outcome.fault {
-        Some((Fault::Wrong(_), _)) => Ok(format!("step {} of the random histories", outcome.steps)),
-        Some((Fault::Error(text), _)) => Err(format!("it does not run: {text}")),
-        _ => Err(format!("it lives {errors}")),
-    }
+    let stage = &mut Stage::with(server.client(), script);
+    let history = |stage: &mut Stage| {
+        let outcome = property::play(stage, SEED, STEPS);
+        (outcome.steps, outcome.fault.map(|(fault, _)| fault))
+    };
+    let replay = |stage: &mut Stage, trace: &Trace| stage.replay(trace).map(drop);
+    kill::noticed(stage, vectors::all(), |trace| &trace.name, replay, history)
 }
 
 #[test]
