@@ -2,6 +2,7 @@
 // Whatever keeps it from being queued, it gets the refusal instead: 202 is said only of what the queue has confirmed.
 
 import { base64url } from 'jose';
+import { boundedBytes } from './body.js';
 import { core } from './core.js';
 import { stripHopByHop, stripOwn } from './origin.js';
 import { count } from './queue-numbers.js';
@@ -74,7 +75,7 @@ export async function accept(options, refusal, request, payload, env, tell) {
   /** @type {Options} */
   const limit = JSON.parse(options);
   if (isFull(limit.queue, limit.max_depth)) return refusal;
-  const body = await boundedBody(request, limit.max_body);
+  const body = await queueable(request, limit.max_body);
   if (body === undefined) return refusal;
   const task = await taskOf(limit, request, body, payload, env);
   // Measured as it is sent.
@@ -191,24 +192,15 @@ async function digest(secret, text) {
 }
 
 /**
- * The body, piece by piece: no more of it is read than would be queued.
- *
  * @param {Request} request
  * @param {number} longest in bytes
- * @returns {Promise<Uint8Array | undefined>} undefined where this request cannot be queued
+ * @returns {Promise<Uint8Array | undefined>} its body; undefined where this request cannot be queued
  */
-async function boundedBody(request, longest) {
-  const { method, headers, body } = request;
+async function queueable(request, longest) {
+  const { method, headers } = request;
   if (headers.has('upgrade') || Number(headers.get('content-length')) > longest) return undefined;
-  if (body === null) return new Uint8Array();
-  const pieces = [];
-  let read = 0;
-  for await (const piece of body) {
-    pieces.push(piece);
-    read += piece.byteLength;
-    if (read > longest) return undefined;
-  }
+  const bytes = await boundedBytes(request, longest);
   // What is made anew of a GET or HEAD has no body.
-  if (read > 0 && (method === 'GET' || method === 'HEAD')) return undefined;
-  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+  const lost = bytes !== undefined && bytes.byteLength > 0 && (method === 'GET' || method === 'HEAD');
+  return lost ? undefined : bytes;
 }

@@ -9,13 +9,24 @@ export async function boundedText(request, longest) {
   const length = request.headers.get('content-length');
   // Reading a body piece by piece costs several times what `text()` does, so only one of unknown length is.
   if (length !== null) return Number(length) > longest ? undefined : request.text();
-  const decoder = new TextDecoder();
-  let text = '';
+  const bytes = await boundedBytes(request, longest);
+  return bytes && new TextDecoder().decode(bytes);
+}
+
+/**
+ * A body piece by piece: no more of it is read than is wanted.
+ *
+ * @param {Request} request
+ * @param {number} longest in bytes
+ * @returns {Promise<Uint8Array | undefined>} the body, unless it is longer
+ */
+export async function boundedBytes({ body }, longest) {
+  const pieces = [];
   let read = 0;
-  for await (const chunk of request.body ?? []) {
-    read += chunk.byteLength;
+  for await (const piece of body ?? []) {
+    read += piece.byteLength;
     if (read > longest) return undefined;
-    text += decoder.decode(chunk, { stream: true });
+    pieces.push(piece);
   }
-  return text + decoder.decode();
+  return new Uint8Array(await new Blob(pieces).arrayBuffer());
 }

@@ -183,7 +183,7 @@ async function follow(step, request, env, ctx, { begun, again = false, delivery 
         break;
       }
       case 'slot':
-        step = await slotCall(rest);
+        step = await storeCall(rest);
         break;
       case 'wait': {
         const [ms, note] = cut(rest);
@@ -249,7 +249,7 @@ function send(call) {
  * @param {typeof core.conclude} conclude
  * @returns {Promise<string>} the next step
  */
-async function slotCall(call, conclude = core.conclude_slot) {
+async function storeCall(call, conclude = core.conclude_slot) {
   // Tickets are good in the life that drew them.
   const began = life;
   const [ticket, asking] = send(call);
@@ -272,8 +272,8 @@ async function beside(begin, env) {
     let again = false;
     for (let step = begin(); ; ) {
       const [kind, rest] = cut(step);
-      if (kind === 'slot') step = await slotCall(rest);
-      else if (kind === 'store') step = await slotCall(rest, core.conclude);
+      if (kind === 'slot') step = await storeCall(rest);
+      else if (kind === 'store') step = await storeCall(rest, core.conclude);
       else if (kind !== 'again' || again) return step;
       else {
         again = true;

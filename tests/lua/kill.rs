@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use serde::Deserialize;
+
 use super::play::Fault;
 use super::support::redis::Server;
 
@@ -43,6 +45,36 @@ pub fn every<M: Mutant>(all: Vec<M>) {
     reports.iter().for_each(|(killed, _)| print!("{killed}"));
     assert!(alive.is_empty(), "{alive}");
     assert!(!all.is_empty(), "no mutant of that name");
+}
+
+/// A mistake in a script that is tried alone.
+struct Alone<'a> {
+    edit: Edit,
+    script: &'a str,
+    noticed: fn(&str, &Server) -> Result<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Edit {
+    name: String,
+    from: String,
+    to: String,
+}
+
+impl Mutant for Alone<'_> {
+    fn name(&self) -> &str {
+        &self.edit.name
+    }
+
+    fn killed_by(&self, server: &Server) -> Result<String, String> {
+        (self.noticed)(&mistaken(self.script, &self.edit.from, &self.edit.to)?, server)
+    }
+}
+
+/// Tries all edits of one script, a list in JSON; `noticed` says what notices that a text of it is wrong.
+pub fn every_edit(script: &str, edits: &str, noticed: fn(&str, &Server) -> Result<String, String>) {
+    let edits: Vec<Edit> = serde_json::from_str(edits).expect("a list of mutants");
+    every(edits.into_iter().map(|edit| Alone { edit, script, noticed }).collect());
 }
 
 /// A script with a mistake: a text that stands in it exactly once, and what is put in its place.

@@ -3,8 +3,6 @@
 //!
 //! `SLUICEGATE_MUTANT` runs those alone whose name contains it.
 
-use serde::Deserialize;
-
 use super::kill;
 use super::play::Stage;
 use super::property;
@@ -17,25 +15,7 @@ const STEPS: u64 = 12_000;
 /// Where they begin: a mutant found once is found always.
 const SEED: u64 = 20;
 
-/// One mistake: a text that stands in the script exactly once, and what is put in its place.
-#[derive(Deserialize)]
-struct Mutant {
-    name: String,
-    from: String,
-    to: String,
-}
-
 const SCRIPT: &str = include_str!("../../lua/check.lua");
-
-impl kill::Mutant for Mutant {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn killed_by(&self, server: &Server) -> Result<String, String> {
-        noticed(&kill::mistaken(SCRIPT, &self.from, &self.to)?, server)
-    }
-}
 
 fn noticed(script: &str, server: &Server) -> Result<String, String> {
     let stage = &mut Stage::with(server.client(), script);
@@ -54,6 +34,5 @@ fn the_script_as_it_is_survives() {
 
 #[test]
 fn every_mistake_is_noticed() {
-    let all: Vec<Mutant> = serde_json::from_str(include_str!("mutants.json")).expect("mutants.json");
-    kill::every(all);
+    kill::every_edit(SCRIPT, include_str!("mutants.json"), noticed);
 }

@@ -2,8 +2,6 @@
 //!
 //! `SLUICEGATE_MUTANT` runs those alone whose name contains it.
 
-use serde::Deserialize;
-
 use super::super::kill;
 use super::super::support::redis::Server;
 use super::play::Stage;
@@ -16,24 +14,6 @@ const STEPS: u64 = 12_000;
 const SEED: u64 = 11;
 
 const SCRIPT: &str = include_str!("../../../lua/settle.lua");
-
-/// One mistake: a text that stands in the script exactly once, and what is put in its place.
-#[derive(Deserialize)]
-struct Mutant {
-    name: String,
-    from: String,
-    to: String,
-}
-
-impl kill::Mutant for Mutant {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn killed_by(&self, server: &Server) -> Result<String, String> {
-        noticed(&kill::mistaken(SCRIPT, &self.from, &self.to)?, server)
-    }
-}
 
 fn noticed(script: &str, server: &Server) -> Result<String, String> {
     let stage = &mut Stage::with(server.client(), script);
@@ -52,7 +32,5 @@ fn the_script_as_it_is_survives() {
 
 #[test]
 fn every_mistake_is_noticed() {
-    let all: Vec<Mutant> =
-        serde_json::from_str(include_str!("../mutants_settling.json")).expect("mutants_settling.json");
-    kill::every(all);
+    kill::every_edit(SCRIPT, include_str!("../mutants_settling.json"), noticed);
 }
