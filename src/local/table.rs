@@ -301,19 +301,14 @@ mod tests {
         let mut table = Table::new(100_000);
         let log =
             Quota { algorithm: Algorithm::SlidingLog, limit: 10_000, burst: 10_000, window_ms: 3_600_000 };
-        for subject in 0..200_u64 {
-            for charge in 0..1_000_u64 {
-                let ask = LocalAsk {
-                    key: key(&subject.to_string()),
-                    quota: log,
-                    cost: 1,
-                    shadow: false,
-                    holder: None,
-                    ahead_ms: None,
-                };
-                table.decide(&[ask], NOW + charge);
-            }
+        let mut long = State::idle(&log, NOW);
+        for charge in 0..1_000 {
+            long.charge(&log, 1, NOW + charge);
         }
+        for subject in 0..1_500_u64 {
+            table.keep(&key(&subject.to_string()), long.clone(), &log, NOW + 1_000);
+        }
+        assert!(table.len() < 1_500 && table.bytes() > MAX_BYTES / 2, "{} in {}", table.len(), table.bytes());
         assert!(table.bytes() <= MAX_BYTES, "{}", table.bytes());
         let counted: usize = table.entries.iter().map(|(key, entry)| size(key, entry)).sum();
         assert_eq!(table.bytes(), counted);
