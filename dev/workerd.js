@@ -85,11 +85,10 @@ export async function startWorkerd({
       child.kill('SIGKILL');
       await gone;
     }
-    process.off('exit', kill);
     rmSync(dir, { recursive: true, force: true });
   };
-  const kill = () => child.kill('SIGKILL');
-  process.on('exit', kill);
+  children.add(child);
+  child.once('exit', () => children.delete(child));
   const heard = listening(child, lines);
   const port = await heard('http');
   /** @type {Promise<number> | undefined} */
@@ -103,6 +102,12 @@ export async function startWorkerd({
   };
   return { url: `http://127.0.0.1:${port}`, port, pid: child.pid ?? 0, log: () => [...lines], deliver, stop };
 }
+
+/** Those that run; they end with this process. @type {Set<import('node:child_process').ChildProcess>} */
+const children = new Set();
+process.on('exit', () => {
+  for (const child of children) child.kill('SIGKILL');
+});
 
 /** The built Worker's modules. */
 function built() {
