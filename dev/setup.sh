@@ -16,7 +16,9 @@ mkdir -p "$TOOLS"
 lock=$(cksum <package-lock.json)
 if [ ! -d node_modules ] || [ "$lock" != "$(cat "$TOOLS/package-lock.cksum" 2>/dev/null)" ]; then
   say 'npm packages from the lockfile'
-  npm ci --no-audit --no-fund --loglevel=error
+  # The one install script that is needed: it fetches the Node.js of this platform from the same registry.
+  npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+  npm rebuild node --loglevel=error
   printf '%s' "$lock" >"$TOOLS/package-lock.cksum"
 fi
 

@@ -2,12 +2,14 @@
 
 import { spawn } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const WORKERD = join(root, 'node_modules', '.bin', 'workerd');
+/** The program itself: the command of the package is a script around it, which a SIGKILL would end alone. */
+const WORKERD = /** @type {string} */ (createRequire(import.meta.url)('workerd').default);
 
 /** The compatibility date of wrangler.toml. */
 export const COMPATIBILITY_DATE = '2026-11-01';
