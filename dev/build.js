@@ -2,7 +2,7 @@
 // provoke into target/provoked/.
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -31,24 +31,38 @@ function run(command, args) {
   execFileSync(command, args, { cwd: root, stdio: 'inherit' });
 }
 
-const wasm = ['--lib', '--target', 'wasm32-unknown-unknown'];
-run('cargo', ['build', '--quiet', ...options, ...wasm, '--locked']);
-rmSync(bindings, { recursive: true, force: true });
-run(join(root, '.tools', 'bin', 'wasm-bindgen'), [
-  join(target, 'wasm32-unknown-unknown', profile, 'sluicegate.wasm'),
-  ...['--target', 'web', '--no-typescript', '--omit-default-module-path', '--experimental-reset-state-function'],
-  ...['--out-dir', bindings, '--out-name', 'core'],
-]);
-mkdirSync(out, { recursive: true });
-const [bound, shipped] = [join(bindings, 'core_bg.wasm'), join(out, 'index_bg.wasm')];
-if (provoked) copyFileSync(bound, shipped);
-else {
+/** @param {string} file @param {string[]} sources all of which are there */
+function isNewer(file, sources) {
+  const modified = (/** @type {string} */ path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN;
+  return sources.every((source) => modified(file) > modified(source));
+}
+
+/** The half of a build's time, so only when something is new. */
+function optimise() {
   run(join(root, 'node_modules', '.bin', 'wasm-opt'), [
     bound,
     ...FEATURES.map((feature) => `--enable-${feature}`),
     ...['-O3', '--converge', '--strip-debug', '--strip-producers'],
     ...['-o', shipped],
   ]);
+}
+
+const wasm = ['--lib', '--target', 'wasm32-unknown-unknown'];
+run('cargo', ['build', '--quiet', ...options, ...wasm, '--locked']);
+const compiled = join(target, 'wasm32-unknown-unknown', profile, 'sluicegate.wasm');
+const bindgen = join(root, '.tools', 'bin', 'wasm-bindgen');
+const [bound, shipped] = [join(bindings, 'core_bg.wasm'), join(out, 'index_bg.wasm')];
+const makers = [bindgen, fileURLToPath(import.meta.url), join(root, 'package-lock.json')];
+if (!isNewer(shipped, [compiled, bound, ...makers])) {
+  rmSync(bindings, { recursive: true, force: true });
+  run(bindgen, [
+    compiled,
+    ...['--target', 'web', '--no-typescript', '--omit-default-module-path', '--experimental-reset-state-function'],
+    ...['--out-dir', bindings, '--out-name', 'core'],
+  ]);
+  mkdirSync(out, { recursive: true });
+  if (provoked) copyFileSync(bound, shipped);
+  else optimise();
 }
 writeFileSync(join(bindings, 'page.js'), await pageModule());
 await build({
