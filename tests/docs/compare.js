@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 
 /** Members whose values are moments, durations, digests, or drawn at random. */
 const OF_ITS_OWN =
-  /^(reset_ms|retry_after|kept_until(_ms)?|expires_at_ms|fence|isolate|digest|subject|uptime_ms|window|p50|p99|bytes|now_ms)$/;
+  /^(reset_ms|retry_after|kept_until(_ms)?|expires_at_ms|fence|isolate|digest|subject|uptime_ms|window|window_ms|p50|p99|bytes|now_ms)$/;
 
 /** @param {unknown} value @returns {unknown} its kind, its length, where its letters and digits are */
 function shape(value) {

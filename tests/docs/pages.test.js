@@ -95,12 +95,16 @@ test('npm start tells to try what the README shows', () => {
   assert.equal(shown.length, 1);
 });
 
-test('commands of the examples are those that tests/examples.rs runs', () => {
+test('commands of the examples are those that tests/examples.rs runs, and their calls are of the API', async () => {
   let seen = 0;
   for (const { name, text } of examples) {
     const commented = text.match(/^#.*\b(npm|npx|curl|cargo|node) .*$/gm) ?? [];
     for (const line of commented)
       assert.ok(line.startsWith(`#   $ npm run check -- ${name} --explain `), `${name}: ${line}`);
+    const stage = stageOf(name);
+    for (const [call] of text.matchAll(/\b(GET|PUT|POST|DELETE) \/\.sluicegate\/[\w/{}-]+/g))
+      await runSpan(stage, call);
+    stage.close();
     seen += commented.length;
   }
   assert.ok(seen >= examples.length);

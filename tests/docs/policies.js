@@ -58,13 +58,13 @@ export async function policyOf(text, dir) {
 }
 
 /**
- * The policy for a busy machine: time for the store, no breaker, and no aligned minute that ends while it is looked at.
+ * The policy for a busy machine: time for the store, no breaker, and no window of a minute that ends while it is looked at.
  *
  * @param {any} policy
  */
 export function calm(policy) {
   const limits = policy.limits.map((/** @type {any} */ limit) =>
-    limit.algorithm === 'fixed-window' ? { ...limit, window: aboutAMinute().text } : limit,
+    limit.window === '1m' && limit.algorithm !== 'token-bucket' ? { ...limit, window: aboutAMinute().text } : limit,
   );
   return { ...policy, limits, store: { ...policy.store, timeout: '10s', breaker: CALM_BREAKER } };
 }
