@@ -121,7 +121,10 @@ export function instead(printed, shown) {
       .trim()
       .split('\n')
       .findLast((one) => one.startsWith('{'));
-    return Object.entries(JSON.parse(first ?? '{}')).filter(([name]) => OF_ITS_OWN.test(name));
+    // Short values would be found in words that mean something else.
+    return Object.entries(JSON.parse(first ?? '{}')).filter(
+      ([name, value]) => OF_ITS_OWN.test(name) && String(value).length > 8,
+    );
   };
   const said = Object.fromEntries(values(printed));
   return values(shown).map(([name, value]) => [String(value), String(said[name])]);

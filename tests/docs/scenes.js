@@ -9,8 +9,6 @@ import { until } from '../edge/support/world.js';
 import { page } from './pages.js';
 
 /** @typedef {import('../edge/support/client.js').Reply} Reply */
-/** @typedef {import('../edge/support/world.js').Edge} Edge */
-
 /** @typedef {import('./stage.js').Stage} Stage */
 
 /** @typedef {{ text: string, own?: RegExp }} Seen what there is instead of a block, and which members are its own besides */
@@ -21,12 +19,8 @@ function wire({ status, headers, text }) {
   return { text: `HTTP/1.1 ${status} ${STATUS_CODES[status]}\n${fields.join('\n')}\n\n${text}` };
 }
 
-/** Two requests for the examples of docs/answers.md: one that passes, and one over the tenant's minute. */
-const answers = {
-  /** @type {Edge | undefined} */
-  edge: undefined,
-  send: () => /** @type {Edge} */ (answers.edge).send('/v1/chat', { headers: { 'x-tenant': 't' } }),
-};
+/** A request of one tenant by docs/answers.md. @param {Stage} stage */
+const chat = async (stage) => (await stage.edge()).send('/v1/chat', { headers: { 'x-tenant': 't' } });
 
 /** @type {Record<string, ((stage: Stage, shown: string) => Promise<Seen>)[]>} */
 export const SCENES = {
@@ -39,7 +33,7 @@ export const SCENES = {
     async (stage, shown) => {
       const [request, body] = shown.split('\n');
       const [method, path] = request.split(' ');
-      const tokens = await stage.start(await policyWith('docs/ahead.md', 'settle = '));
+      const tokens = await stage.start(await settling(stage));
       const asked = { limits: ['tokens'], subject: { 'header:x-tenant': 'acme' }, cost: 4000 };
       const { charge } = (await call(tokens, 'POST', 'check', asked)).json();
       const told = JSON.parse(body);
@@ -48,24 +42,14 @@ export const SCENES = {
       });
       // The bucket fills meanwhile.
       return { text: `${request}\n${body}\n\n${reply.text}`, own: /^(charge|remaining)$/ };
-
-      /** @param {string} name @param {string} field */
-      async function policyWith(name, field) {
-        const block = page(name).blocks.find(({ text }) => text.includes(field) && text.includes('version = 1'));
-        assert.ok(block, `a policy with ${field} in ${name}`);
-        return stage.parse(block.text);
-      }
     },
   ],
 
   'docs/answers.md': [
+    async (stage) => wire(await chat(stage)),
     async (stage) => {
-      answers.edge = await stage.edge();
-      return wire(await answers.send());
-    },
-    async () => {
-      for (let sent = 1; sent < 60; sent += 1) await answers.send();
-      const reply = await answers.send();
+      for (let sent = 1; sent < 60; sent += 1) await chat(stage);
+      const reply = await chat(stage);
       // The bucket refills while the minute is used up; how far it got is the machine's speed.
       reply.headers.ratelimit = String(reply.headers.ratelimit).replace(/("client-burst";r=)\d+/, '$199');
       return wire(reply);
@@ -121,6 +105,13 @@ export const SCENES = {
     },
   ],
 };
+
+/** The policy whose costs settle. @param {Stage} stage */
+function settling(stage) {
+  const block = page('docs/ahead.md').blocks.find(({ text }) => text.includes('\nsettle = '));
+  assert.ok(block, 'docs/ahead.md shows a limit that settles');
+  return stage.parse(block.text);
+}
 
 /** A gateway by docs/queue.md whose limit is used up, for longer than it takes to look. @param {Stage} stage */
 async function queued(stage) {
