@@ -32,18 +32,20 @@ before(async () => {
 });
 after(() => demo.close());
 
-/** @param {string} name */
-function stageOf(name) {
+/** @param {string} name @param {import('node:test').TestContext} context that it ends with */
+function stageOf(name, context) {
   const { port } = /** @type {import('node:net').AddressInfo} */ (demo.address());
-  return openStage(name, { world, queues, demo: `http://127.0.0.1:${port}` });
+  const stage = openStage(name, { world, queues, demo: `http://127.0.0.1:${port}` });
+  context.after(stage.close);
+  return stage;
 }
 
 const noCurl = spawnSync('curl', ['--version']).status !== 0;
 
 for (const { name, text, blocks, spans } of pages) {
   const skip = noCurl && blocks.some((block) => /\bcurl /.test(block.text)) && 'no curl here';
-  test(name, { skip }, async () => {
-    const stage = stageOf(name);
+  test(name, { skip }, async (context) => {
+    const stage = stageOf(name, context);
     /** @type {string[]} */
     const faults = [];
     /** @param {string} place @param {() => unknown} run */
@@ -58,7 +60,6 @@ for (const { name, text, blocks, spans } of pages) {
     }
     for (const span of spans) await attempt(`${span.place}: ${span.text}`, () => runSpan(stage, span.text));
     await attempt(name, () => settingsAreRead(text));
-    stage.close();
     if (faults.length > 0) throw new Error(faults.join('\n\n'));
   });
 }
@@ -76,13 +77,12 @@ test('what is listed as not run, and every scene, is of a block that there is', 
   }
 });
 
-test('docs/observability.md lists the columns of a data point', async () => {
+test('docs/observability.md lists the columns of a data point', async (context) => {
   const name = 'docs/observability.md';
   const rows = page(name).text.match(/^\| `(index|blob|double).*?\|/gm) ?? [];
   const listed = rows.flatMap((row) => row.match(/\w+\d/g) ?? []);
-  const stage = stageOf(name);
+  const stage = stageOf(name, context);
   assert.deepEqual(listed.toSorted(), (await columns(stage)).toSorted());
-  stage.close();
 });
 
 test('npm start tells to try what the README shows', () => {
@@ -95,16 +95,15 @@ test('npm start tells to try what the README shows', () => {
   assert.equal(shown.length, 1);
 });
 
-test('commands of the examples are those that tests/examples.rs runs, and their calls are of the API', async () => {
+test('commands of the examples are those that tests/examples.rs runs, and their calls are of the API', async (context) => {
   let seen = 0;
   for (const { name, text } of examples) {
     const commented = text.match(/^#.*\b(npm|npx|curl|cargo|node) .*$/gm) ?? [];
     for (const line of commented)
       assert.ok(line.startsWith(`#   $ npm run check -- ${name} --explain `), `${name}: ${line}`);
-    const stage = stageOf(name);
+    const stage = stageOf(name, context);
     for (const [call] of text.matchAll(/\b(GET|PUT|POST|DELETE) \/\.sluicegate\/[\w/{}-]+/g))
       await runSpan(stage, call);
-    stage.close();
     seen += commented.length;
   }
   assert.ok(seen >= examples.length);
