@@ -113,21 +113,3 @@ fn examples_are_explained_as_they_say() {
         assert!(rest.is_some(), "{place}: its head shows no `#   {COMMAND}{place} --explain …`");
     }
 }
-
-#[test]
-fn the_readme_shows_what_is_printed() {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
-    let mut seen = 0;
-    for block in readme.split("```console\n").skip(1).filter_map(|block| block.split("```").next()) {
-        let Some((command, lines)) = block.strip_prefix(COMMAND).and_then(|block| block.split_once('\n'))
-        else {
-            continue;
-        };
-        seen += 1;
-        let mut rest = printed(command);
-        for line in lines.lines().filter(|line| *line != "…") {
-            rest = behind(&rest, line, "README.md");
-        }
-    }
-    assert!(seen > 0, "the README explains a request");
-}
