@@ -265,6 +265,23 @@ mod tests {
     }
 
     #[test]
+    fn what_costs_nothing_asks_for_no_slot() {
+        let quota = Quota { algorithm: Algorithm::Concurrency, limit: 1, burst: 1, window_ms: LEASE };
+        let check = Check {
+            quota,
+            cost: 0,
+            shadow: false,
+            state: Some(State::Holders(held(&["a"]))),
+            holder: Some(id("b")),
+            ahead_ms: None,
+            more: 0,
+        };
+        let decision = decide(&[check], NOW);
+        assert!(decision.allowed && decision.writes == [None]);
+        assert_eq!((decision.verdicts[0].remaining, decision.verdicts[0].wait), (0, Wait::None));
+    }
+
+    #[test]
     fn fences_rise_after_everything_was_forgotten() {
         let mut highest = 0;
         for ms in 0..10 {
