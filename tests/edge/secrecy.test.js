@@ -130,7 +130,7 @@ describe('what is kept and said of a client', () => {
     const said = [];
     /** @param {import('./support/client.js').Reply} reply */
     const heard = (reply) => said.push(JSON.stringify(reply.headers) + (reply.status === 200 ? '' : reply.text));
-    for (let index = 0; index < hooks.limit; index += 1) heard(await edge.send(path, sent));
+    for (let index = 0; index < 2; index += 1) heard(await edge.send(path, sent));
     const repeated = { ...sent, headers: { ...PRIVATE, 'idempotency-key': 'private-repeat-value' } };
     const accepted = [await edge.send(path, sent), await edge.send(path, repeated)];
     assert.deepEqual(
