@@ -38,9 +38,7 @@ export function ready(env) {
 function configure(env) {
   const url = textOf(env.UPSTASH_REDIS_REST_URL)?.trim();
   const token = textOf(env.UPSTASH_REDIS_REST_TOKEN);
-  store = url
-    ? { url, headers: new Headers({ authorization: `Bearer ${token ?? ''}`, 'content-type': 'application/json' }) }
-    : undefined;
+  store = url ? { url, headers: credentials(token ?? '') } : undefined;
   analytics = pointsTo(env.ANALYTICS);
   /** @type {Record<string, string>} */
   const texts = {};
@@ -77,6 +75,17 @@ function readRules(env) {
   // Keys that were fetched are kept for as long as the rules stay as they are.
   if (verify === undefined || rules !== tokenRules) verify = verifierOf(rules, env);
   tokenRules = rules;
+}
+
+/** @param {string} token */
+function credentials(token) {
+  const headers = new Headers({ 'content-type': 'application/json' });
+  try {
+    headers.set('authorization', `Bearer ${token}`);
+  } catch {
+    // No header can hold it. The store is asked without one, and says what it thinks of that.
+  }
+  return headers;
 }
 
 /** @param {unknown} value */

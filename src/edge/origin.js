@@ -11,6 +11,9 @@ const [MANUAL, AUTOMATIC] = /** @type {const} */ (['manual', 'automatic']);
 /** Hop-by-hop fields (RFC 9110 section 7.6.1); `upgrade` stays where the request asks for a WebSocket. */
 const HOP_BY_HOP = ['keep-alive', 'proxy-authenticate', 'proxy-authorization', 'proxy-connection', 'te', 'trailer'];
 
+/** A field's name (RFC 9110 section 5.6.2). The platform throws at any other. */
+const NAME = /^[\w!#$%&'*+.^`|~-]+$/;
+
 /** Names of our own begin with this. */
 const OWN = 'sluicegate-';
 
@@ -169,7 +172,7 @@ export function stripHopByHop(headers) {
     const upgrade = headers.get('upgrade')?.toLowerCase() === 'websocket';
     for (const name of named.split(',')) {
       const field = name.trim().toLowerCase();
-      if (field && !(upgrade && field === 'upgrade')) headers.delete(field);
+      if (NAME.test(field) && !(upgrade && field === 'upgrade')) headers.delete(field);
     }
     headers.delete('connection');
   }

@@ -31,7 +31,7 @@ export default {
       if (reading) ctx.waitUntil(reading.catch(fault));
       return response;
     } catch (error) {
-      return fault(error);
+      return ours(fault(error), request, env);
     }
   },
 
@@ -164,7 +164,7 @@ async function follow(step, request, env, ctx, { begun, again = false, delivery 
       case 'again':
         if (again) {
           if (delivery) delivery.own = true;
-          return problem(503, 'Interrupted', 'the gateway was restarted; try again');
+          return ours(problem(503, 'Interrupted', 'the gateway was restarted; try again'), request, env);
         }
         again = true;
         step = delivery ? receiveTask(request, env, delivery) : receive(request, env);
@@ -298,11 +298,39 @@ function answer(step, request, fields) {
   const headers = new Headers();
   const lines = rest.slice(0, end) + fields;
   appendFields(headers, lines);
-  if (opensAnswers) {
-    appendFields(headers, core.cors(request.headers.get('origin') ?? undefined) ?? '');
-    if (headers.has('access-control-allow-origin')) exposeFields(headers, lines);
-  }
+  open(headers, request, lines);
   return new Response(request.method === 'HEAD' ? null : rest.slice(end + 1), { status: Number(status), headers });
+}
+
+/**
+ * An answer that the core did not make, open to whom its own are.
+ *
+ * @param {Response} response
+ * @param {Request} request
+ * @param {Record<string, unknown>} env
+ */
+function ours(response, request, env) {
+  try {
+    // Most likely the core has just been started anew, and knows no policy.
+    ready(env);
+    open(response.headers, request, '');
+  } catch {
+    // Without a policy it is open to nobody.
+  }
+  return request.method === 'HEAD' ? new Response(null, response) : response;
+}
+
+/**
+ * Lets a script of another origin read an answer of ours, where the policy does.
+ *
+ * @param {Headers} headers
+ * @param {Request} request
+ * @param {string} lines the fields that it may read
+ */
+function open(headers, request, lines) {
+  if (!opensAnswers) return;
+  appendFields(headers, core.cors(request.headers.get('origin') ?? undefined) ?? '');
+  if (headers.has('access-control-allow-origin')) exposeFields(headers, lines);
 }
 
 /**

@@ -1,13 +1,14 @@
 //! Which routes take a request, and what it is admitted to, where its path can be read in more than one way.
 //!
 //! Origins disagree about such a path: for one of them `/v1/a%2Fb` has three segments and for another two, and
-//! `/a//../b` is `/b` or `/a/b`. The route of either reading counts, so that neither reading dodges a limit.
+//! `/a//../b` is `/b` or `/a/b`. The route of each reading counts, so that none of them dodges a limit.
 
 use std::borrow::Cow;
 
 use super::admit::{self, Admission, CostSource};
 use super::answer::Answer;
 use super::{Gateway, OWN};
+use crate::policy::Unmatched;
 use crate::policy::path;
 use crate::policy::routes::Matched;
 use crate::subject::{Claims, HttpRequest, Platform};
@@ -18,6 +19,7 @@ pub(super) struct Paths<'a> {
     pub canonical: Cow<'a, str>,
     sent: &'a str,
     other: Option<String>,
+    odd: Vec<String>,
 }
 
 impl<'a> Paths<'a> {
@@ -25,14 +27,21 @@ impl<'a> Paths<'a> {
     pub fn of(sent: &'a str) -> Self {
         let canonical = path::canonical(sent);
         let other = path::other_reading(sent, &canonical);
-        Self { canonical, sent, other }
+        let mut odd = Vec::new();
+        for path in path::odd_readings(sent) {
+            if path != canonical && other.as_ref() != Some(&path) && !odd.contains(&path) {
+                odd.push(path);
+            }
+        }
+        Self { canonical, sent, other, odd }
     }
 
     /// Whether one of them is a path of our own. As it was sent, too: what a subject decodes to must not lead a call of
     /// ours, and its token, to the origin.
     pub fn are_own(&self) -> bool {
         let is_own = |path: &str| path.starts_with(OWN) || path == OWN.trim_end_matches('/');
-        is_own(&self.canonical) || self.sent.starts_with(OWN) || self.other.as_deref().is_some_and(is_own)
+        let mut others = self.other.iter().chain(&self.odd);
+        is_own(&self.canonical) || self.sent.starts_with(OWN) || others.any(|path| is_own(path))
     }
 }
 
@@ -45,19 +54,19 @@ pub(super) struct Reading<'a> {
     pub matched: Matched<'a>,
 }
 
-/// The routes that take a request: the first says where it goes, the second, where there is one, counts it as well. Both
-/// may be the same route, with other parameters.
+/// The routes that take a request: the first says where it goes, the others count it as well. They may be the same route,
+/// with other parameters.
 pub(super) struct Taken<'a> {
     /// Of the path as routes are matched, where a route takes that.
     pub first: Reading<'a>,
-    /// Of the other reading.
-    pub second: Option<Reading<'a>>,
+    /// Of the other readings.
+    pub others: Vec<Reading<'a>>,
 }
 
 impl<'a> Taken<'a> {
-    /// One or two.
+    /// At least one.
     pub fn all(&self) -> impl Iterator<Item = &Reading<'a>> {
-        std::iter::once(&self.first).chain(&self.second)
+        std::iter::once(&self.first).chain(&self.others)
     }
 }
 
@@ -80,11 +89,14 @@ impl Gateway {
     pub(super) fn taken<'a>(&'a self, method: &str, host: &str, paths: &'a Paths<'_>) -> Option<Taken<'a>> {
         let router = &self.rules.policy.router;
         let take = |path: &'a str| Some(Reading { path, matched: router.match_route(method, host, path)? });
-        let second = paths.other.as_deref().and_then(take);
-        match take(&paths.canonical) {
-            None => second.map(|only| Taken { first: only, second: None }),
-            Some(first) => Some(Taken { first, second }),
+        let usual = std::iter::once(&*paths.canonical).chain(paths.other.as_deref());
+        let mut found: Vec<_> = usual.filter_map(take).collect();
+        // What only some origins read is counted, but lets nothing in.
+        if !found.is_empty() || self.rules.policy.gateway.unmatched == Unmatched::Pass {
+            found.extend(paths.odd.iter().map(String::as_str).filter_map(take));
         }
+        let mut found = found.into_iter();
+        Some(Taken { first: found.next()?, others: found.collect() })
     }
 
     /// A request by one reading of its path.
@@ -104,7 +116,7 @@ impl Gateway {
         }
     }
 
-    /// [`admit::admit`] over the limits of both readings, each subject of a limit once. A limit that sees two subjects in
+    /// [`admit::admit`] over the limits of all readings, each subject of a limit once. A limit that sees two subjects in
     /// one request counts it for both: whichever the origin means has been counted.
     pub(super) fn admit_taken(
         &self,
@@ -113,8 +125,8 @@ impl Gateway {
         costs: CostSource,
     ) -> Result<Admission, Answer> {
         let mut admission = self.admit_reading(taken.first, asked, costs)?;
-        if let Some(second) = taken.second {
-            let mut also = self.admit_reading(second, asked, costs)?;
+        for other in taken.others {
+            let mut also = self.admit_reading(other, asked, costs)?;
             also.asks.retain(|ask| {
                 !admission.asks.iter().any(|known| (known.limit, &known.subject) == (ask.limit, &ask.subject))
             });

@@ -13,7 +13,7 @@ use super::octets;
 /// `raw` is the path alone, without query or fragment.
 #[must_use]
 pub fn canonical(raw: &str) -> Cow<'_, str> {
-    if is_canonical(raw) { Cow::Borrowed(raw) } else { Cow::Owned(rebuilt(raw)) }
+    if is_canonical(raw) { Cow::Borrowed(raw) } else { Cow::Owned(read(raw.as_bytes(), &USUAL)) }
 }
 
 /// The canonical path in the other reading there is of `raw`, where that differs from `canonical`: dot segments are
@@ -23,38 +23,118 @@ pub fn canonical(raw: &str) -> Cow<'_, str> {
 /// `canonical` is what [`canonical`] made of `raw`; where it borrowed that, there is one reading.
 #[must_use]
 pub fn other_reading(raw: &str, canonical: &str) -> Option<String> {
-    if std::ptr::eq(raw, canonical) {
+    if std::ptr::eq(raw, canonical) || !can_differ(raw.as_bytes()) {
         return None;
     }
-    let mut kept: Vec<Vec<u8>> = Vec::new();
-    for segment in raw.as_bytes().split(|byte| matches!(byte, b'/' | b'\\')).skip(1) {
-        match decoded(segment).as_slice() {
-            b"." => {}
-            b".." => drop(kept.pop()),
-            text => kept.push(slashes_encoded(text)),
+    let arrives = without_dots(raw.as_bytes(), &URL);
+    Some(read(&arrives, &Reader { encoded: false, ..USUAL })).filter(|other| other != canonical)
+}
+
+/// What else an origin may make of `raw`, which it gets without dot segments, or without those that are not encoded, in
+/// the canonical form of [`other_reading`]. May hold what that and [`canonical`] say, and one path more than once.
+#[must_use]
+pub fn odd_readings(raw: &str) -> Vec<String> {
+    if !can_differ(raw.as_bytes()) {
+        return Vec::new();
+    }
+    let mut found = Vec::with_capacity(16);
+    for by in [URL, KEPT] {
+        let arrives = without_dots(raw.as_bytes(), &by);
+        for bits in 0..8_u8 {
+            let reader =
+                Reader { backslash: bits & 1 != 0, encoded: bits & 2 != 0, empty_counts: bits & 4 != 0 };
+            found.push(read(&arrives, &reader));
         }
     }
-    let mut path = Vec::with_capacity(raw.len());
-    for segment in kept.iter().filter(|segment| !segment.is_empty()) {
+    found
+}
+
+/// How a path is read.
+struct Reader {
+    /// `\` parts segments.
+    backslash: bool,
+    /// What parts them does so encoded, too.
+    encoded: bool,
+    /// `..` takes an empty segment as any other; else slashes are collapsed first.
+    empty_counts: bool,
+}
+
+/// As routes are matched.
+const USUAL: Reader = Reader { backslash: true, encoded: true, empty_counts: false };
+
+/// What removes dot segments on the way to the origin.
+struct Remover {
+    /// `\` parts segments.
+    backslash: bool,
+    /// Encoded dots are dots.
+    encoded: bool,
+}
+
+/// `fetch()` of a URL that is given as text (URL standard, section 4.4).
+const URL: Remover = Remover { backslash: true, encoded: true };
+
+/// The platform, on a URL that stays in its request.
+const KEPT: Remover = Remover { backslash: false, encoded: false };
+
+/// Whether readers may disagree, as far as that can be seen at once.
+fn can_differ(raw: &[u8]) -> bool {
+    let plain = |pair: &[u8]| matches!(pair, [b'\\', _] | [_, b'\\'] | [b'/', b'.']);
+    let encoded =
+        |three: &[u8]| matches!(three, [b'%', b'2', b'e' | b'E' | b'f' | b'F'] | [b'%', b'5', b'c' | b'C']);
+    raw.windows(2).any(plain) || raw.windows(3).any(encoded)
+}
+
+/// A path without dot segments, each `..` taking one segment, an empty one too; its other bytes as they are.
+#[inline(never)]
+fn without_dots(raw: &[u8], by: &Remover) -> Vec<u8> {
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for segment in raw.split(|byte| *byte == b'/' || by.backslash && *byte == b'\\').skip(1) {
+        match if by.encoded { decoded(segment) } else { segment.to_vec() }.as_slice() {
+            b"." => {}
+            b".." => drop(kept.pop()),
+            _ => kept.push(segment),
+        }
+    }
+    joined(&kept)
+}
+
+fn joined(segments: &[&[u8]]) -> Vec<u8> {
+    let mut path = Vec::new();
+    for segment in segments {
         path.push(b'/');
         path.extend_from_slice(segment);
     }
     if path.is_empty() {
         path.push(b'/');
     }
-    Some(octets::to_text(path)).filter(|other| other != canonical)
+    path
 }
 
-fn slashes_encoded(segment: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(segment.len());
-    for byte in segment {
+#[inline(never)]
+fn read(raw: &[u8], by: &Reader) -> String {
+    let mut plain = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some((byte, escaped, behind)) = next(rest) {
+        let parts = byte == b'/' || by.backslash && byte == b'\\';
         match byte {
-            b'/' => out.extend_from_slice(b"%2F"),
-            b'\\' => out.extend_from_slice(b"%5C"),
-            other => out.push(*other),
+            _ if parts && (by.encoded || !escaped) => plain.push(b'/'),
+            b'/' => plain.extend_from_slice(b"%2F"),
+            b'\\' => plain.extend_from_slice(b"%5C"),
+            other => plain.push(other),
+        }
+        rest = behind;
+    }
+    let mut kept: Vec<&[u8]> = Vec::new();
+    for segment in plain.split(|byte| *byte == b'/').skip(usize::from(plain.first() == Some(&b'/'))) {
+        match segment {
+            b"" if !by.empty_counts => {}
+            b"." => {}
+            b".." => drop(kept.pop()),
+            _ => kept.push(segment),
         }
     }
-    out
+    kept.retain(|segment| !segment.is_empty());
+    octets::to_text(joined(&kept))
 }
 
 fn is_canonical(raw: &str) -> bool {
@@ -90,40 +170,24 @@ enum Segment {
     Text,
 }
 
-fn rebuilt(raw: &str) -> String {
-    let decoded = decoded(raw.as_bytes());
-    let mut kept: Vec<&[u8]> = Vec::new();
-    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
-        match segment {
-            b"" | b"." => {}
-            b".." => drop(kept.pop()),
-            _ => kept.push(segment),
-        }
-    }
-    let mut path = Vec::with_capacity(decoded.len().saturating_add(1));
-    for segment in &kept {
-        path.push(b'/');
-        path.extend_from_slice(segment);
-    }
-    if path.is_empty() {
-        path.push(b'/');
-    }
-    octets::to_text(path)
-}
-
 fn decoded(raw: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(raw.len());
     let mut rest = raw;
-    while let Some((&byte, behind)) = rest.split_first() {
-        let escaped = match (byte, behind) {
-            (b'%', [high, low, after @ ..]) => hex(*high).zip(hex(*low)).map(|(h, l)| (h << 4 | l, after)),
-            _ => None,
-        };
-        let (byte, behind) = escaped.unwrap_or((byte, behind));
+    while let Some((byte, _, behind)) = next(rest) {
         out.push(byte);
         rest = behind;
     }
     out
+}
+
+/// The first byte, decoded, whether it was escaped, and what stands behind it.
+fn next(raw: &[u8]) -> Option<(u8, bool, &[u8])> {
+    if let [b'%', high, low, behind @ ..] = raw
+        && let Some((high, low)) = hex(*high).zip(hex(*low))
+    {
+        return Some((high << 4 | low, true, behind));
+    }
+    raw.split_first().map(|(byte, behind)| (*byte, false, behind))
 }
 
 fn hex(digit: u8) -> Option<u8> {
@@ -132,6 +196,8 @@ fn hex(digit: u8) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -213,5 +279,45 @@ mod tests {
         }
         let of = |raw: &str| other_reading(raw, &canonical(raw));
         assert_ne!(of("/a%2Fb/%E9"), of("/a%2Fb/%E8"));
+    }
+
+    #[test]
+    fn odd_ones() {
+        for (raw, expected) in [
+            ("/v1//../chat%2F", "/v1/chat"),
+            ("/chat/%2e/..", "/chat"),
+            ("/chat/%2E%2e/..", "/chat"),
+            ("/x/a%2F%2F..%2Fb", "/x/a/b"),
+            ("/v1/x\\..\\..\\y", "/v1/x%5C..%5C..%5Cy"),
+            ("/v1/x%5C..%2Fy", "/v1/x%5C../y"),
+        ] {
+            assert!(odd_readings(raw).iter().any(|path| path == expected), "{raw}: {:?}", odd_readings(raw));
+        }
+        for raw in ["/", "/a//b/", "/caf%C3%A9", "/a%20b", "/%zz"] {
+            assert_eq!(odd_readings(raw), Vec::<String>::new(), "{raw}");
+        }
+    }
+
+    proptest! {
+        /// Whoever removes dot segments on the way, what arrives has no reading that what was sent has not.
+        #[test]
+        fn what_arrives_reads_like_what_was_sent(
+            tokens in prop::collection::vec(
+                prop::sample::select(vec!["/", "//", ".", "..", "/../", "%2e", "%2E%2e", "%2F", "%5c", "\\", "a", "b", "%"]),
+                0..12,
+            ),
+        ) {
+            let raw = format!("/{}", tokens.concat());
+            let mut sent = odd_readings(&raw);
+            sent.push(canonical(&raw).into_owned());
+            for by in [URL, KEPT] {
+                let arrives = String::from_utf8(without_dots(raw.as_bytes(), &by)).unwrap();
+                let usual = canonical(&arrives);
+                let other = other_reading(&arrives, &usual).unwrap_or_else(|| usual.clone().into_owned());
+                for path in [usual.into_owned(), other] {
+                    prop_assert!(sent.contains(&path), "{raw} arrives as {arrives}, which is {path}, not one of {sent:?}");
+                }
+            }
+        }
     }
 }

@@ -62,23 +62,33 @@ pub fn split_url(url: &str) -> UrlParts<'_> {
     let slash = before_query.find('/').unwrap_or(before_query.len());
     let (authority, path) = before_query.split_at_checked(slash).unwrap_or((before_query, ""));
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = match authority.rsplit_once(':') {
+    let host = without_port(authority);
+    UrlParts { host, path: if path.is_empty() { "/" } else { path }, query }
+}
+
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
         _ => authority,
-    };
-    UrlParts { host, path: if path.is_empty() { "/" } else { path }, query }
+    }
 }
 
 /// Whether what stands before a URL's path is a host, with a port at most.
 ///
 /// The platform puts a client's `Host` field there as it is. A `?`, `#` or `@` in it would make two readers of the URL
-/// see two paths or two hosts, and one limit of two.
+/// see two paths or two hosts, and one limit of two; so would a port that is none, where one reader cuts it off.
 pub fn has_plain_authority(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = rest.split_once('/').map_or(rest, |(authority, _)| authority);
-    let plain =
-        |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':' | b'[' | b']');
-    !authority.is_empty() && authority.bytes().all(plain)
+    let host = without_port(rest.split_once('/').map_or(rest, |(authority, _)| authority));
+    match host.strip_prefix('[') {
+        Some(open) => open
+            .strip_suffix(']')
+            .is_some_and(|v6| v6.bytes().all(|byte| byte.is_ascii_hexdigit() || matches!(byte, b':' | b'.'))),
+        None => {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+            !host.is_empty() && host.bytes().all(plain)
+        }
+    }
 }
 
 /// A host in the form that policies name it: lower case, without the root's trailing dot.
@@ -214,6 +224,15 @@ mod tests {
             "http://a, b/",
             "http://%61/",
             "http:///b",
+            "http://:80/",
+            "http://a:b/",
+            "http://a:80:80/",
+            "http://a:+80/",
+            "http://[::1/",
+            "http://[::1]a/",
+            "http://[::1]:a/",
+            "http://[a.test]/",
+            "http://a[b/",
         ] {
             assert!(!has_plain_authority(url), "{url}");
         }

@@ -7,12 +7,16 @@ import { startStore } from '../../dev/store/server.js';
 import { tiers } from './support/client.js';
 import { problem, REDUCED_CAPACITY } from './support/fields.js';
 import { limit, policy, route } from './support/policy.js';
+import { useQueues } from './support/queue.js';
 import { startRecorder } from './support/recorder.js';
+import { useSettling } from './support/settling.js';
 import { ADMIN_TOKEN, useWorld } from './support/world.js';
 
 /** @typedef {import('./support/client.js').Reply} Reply */
 
 const world = useWorld();
+const queues = useQueues();
+const { settling, charges, untilSettled, told } = useSettling(world);
 
 /** What the client sends, none of which may be seen elsewhere. */
 const PRIVATE = {
@@ -117,6 +121,85 @@ describe('what is kept and said of a client', () => {
     for (const text of SENT) assert.doesNotMatch(edge.logText(), text);
   });
 
+  test('nor does the store or the log of a request that waits in a queue, or dies there', async () => {
+    const over_limit = { queue: 'WORK', attempts: 1, backoff: '1s' };
+    const hooks = limit('hooks', { limit: 2, key: everyPart.key, over_limit });
+    const text = policy([hooks], [route('/of/{id}', ['hooks'])], { store: { remember: '0s' } });
+    const edge = await world.gateway(text, { KEY_SECRET: 'private-secret-value' }, {}, { queues: queues.bindings });
+    const sent = { method: 'POST', body: 'private-body-value', headers: PRIVATE };
+    const said = [];
+    /** @param {import('./support/client.js').Reply} reply */
+    const heard = (reply) => said.push(JSON.stringify(reply.headers) + (reply.status === 200 ? '' : reply.text));
+    for (let index = 0; index < 2; index += 1) heard(await edge.send(path, sent));
+    const repeated = { ...sent, headers: { ...PRIVATE, 'idempotency-key': 'private-repeat-value' } };
+    const accepted = [await edge.send(path, sent), await edge.send(path, repeated)];
+    assert.deepEqual(
+      accepted.map(({ status }) => status),
+      [202, 202],
+    );
+    accepted.forEach(heard);
+    const tasks = async () => {
+      for (const reply of accepted) {
+        const task = await edge.send(String(reply.headers.location));
+        said.push(JSON.stringify(task.headers) + task.text);
+      }
+    };
+    await tasks();
+    // Whatever it comes to: put back, then refused by the origin for good.
+    world.origin.handlers.set('/of/private-param-value', (response) => response.writeHead(503).end('no'));
+    await world.client.flushAll();
+    await queues.drained(edge);
+    await tasks();
+    queues.work.well = false;
+    heard(await edge.send(path, sent));
+    await edge.logged('queue-failing');
+    const keys = await world.keys();
+    assert.ok(
+      keys.some((key) => key.includes('task')),
+      keys.join(' '),
+    );
+    for (const key of keys) {
+      const value = (await world.client.type(key)) === 'string' ? await world.client.get(key) : '';
+      said.push(`${key} ${value}`);
+    }
+    for (const shown of [...said, edge.logText()]) for (const text of SENT) assert.doesNotMatch(shown, text);
+  });
+
+  test('nor does what is said of a charge, whose id only the origin is told', async () => {
+    const key = everyPart.key;
+    const text = { ...settling({ key }), routes: [route('/of/{id}', ['tokens'])] };
+    const edge = await world.gateway(text);
+    const own = { ...PRIVATE, 'sluicegate-charge': 'private-charge-value' };
+    const answers = { 200: '150', 201: 'private-usage-value' };
+    const replies = [];
+    for (const [status, used] of Object.entries(answers)) {
+      world.origin.handlers.set('/of/private-param-value', (response) =>
+        response.writeHead(Number(status), { 'x-usage-tokens': used }).end('answer'),
+      );
+      replies.push(await edge.send(path, { headers: own }));
+    }
+    await untilSettled(edge, 1);
+    await edge.logged('unreadable-cost');
+    const [charge] = charges();
+    assert.match(charge, /^[\w,-]{40,}$/);
+    replies.push(await told(edge, 'private-charge-value', 1), await told(edge, charge, 'private-used-value'));
+    const [first, second, ...api] = replies;
+    assert.deepEqual(
+      [first.status, second.status, second.headers['x-usage-tokens']],
+      [200, 201, 'private-usage-value'],
+    );
+    delete second.headers['x-usage-tokens'];
+    const keys = await world.keys();
+    for (const shown of [...[first, second, ...api].map(({ headers, text }) => JSON.stringify(headers) + text)]) {
+      for (const id of charges()) assert.ok(!shown.includes(id), shown);
+      for (const text of SENT) assert.doesNotMatch(shown, text);
+    }
+    for (const shown of [edge.logText(), ...keys]) {
+      for (const text of SENT) assert.doesNotMatch(shown, text);
+    }
+    for (const id of charges()) assert.ok(!edge.logText().includes(id), 'a charge is in the log');
+  });
+
   test('KEY_SECRET changes the digests', async () => {
     const one = await world.gateway(byClient);
     const other = await world.gateway(byClient, { KEY_SECRET: 'a secret' });
@@ -174,13 +257,19 @@ describe('the store’s secrets', () => {
   for (const [what, token] of /** @type {const} */ ([
     ['wrong', 'another-wrong-token'],
     ['missing', undefined],
+    ['in two lines, which no header holds,', 'one-half-of-it\nthe-other-half'],
   ])) {
     test(`a token that is ${what}: the policy decides, and neither token nor URL is shown`, async () => {
       const store = await startStore({ redis: world.redis.url, token: TOKEN });
       try {
         const vars = { UPSTASH_REDIS_REST_URL: store.url, UPSTASH_REDIS_REST_TOKEN: token };
         const edge = await world.gateway(byKind, vars);
-        const replies = await showsNothing(edge, [...HIDDEN, String(token), store.url, `:${store.port}`]);
+        const replies = await showsNothing(edge, [
+          ...HIDDEN,
+          ...String(token).split('\n'),
+          store.url,
+          `:${store.port}`,
+        ]);
         assert.deepEqual(tiers(replies.slice(0, 12)), { open: 4, closed: 4, degraded: 4 });
         assert.equal(problem(replies[4], 503).type, REDUCED_CAPACITY);
         assert.equal((await edge.logged('store-failing'))[0].reason, 'misconfigured');

@@ -37,7 +37,7 @@ pub struct Explanation {
     pub course: Course,
     /// The route that takes it.
     pub route: Option<Taken>,
-    /// The route that counts it as well, where its path can be read in two ways.
+    /// The next route that counts it as well, where its path can be read in more ways than one.
     pub read_otherwise: Option<Taken>,
     /// Another method or host with which a route would take it, where none does.
     pub nearest: Option<Nearest>,
@@ -138,7 +138,7 @@ impl Gateway {
         let shown =
             found.as_ref().filter(|_| !matches!(course, Course::Refused | Course::Own | Course::Loop));
         let (shown, otherwise) =
-            shown.map_or((None, None), |found| (Some(route(&found.first)), found.second.as_ref().map(route)));
+            shown.map_or((None, None), |found| (Some(route(&found.first)), found.others.first().map(route)));
         let counted = found.filter(|_| course == Course::Limited);
         let (limits, store_down, optimistic) = counted.map_or((Vec::new(), None, false), |found| {
             let limits = self.limits_of(&found, &asked, now_ms);

@@ -112,6 +112,18 @@ describe('fields', () => {
     }
   });
 
+  test('that Connection names, though other things in it are no names, in either direction', async () => {
+    const { port } = await gateway();
+    const named = 'Connection: close, a b, "c", x(y), \xe9, X-Hop';
+    origin.serve = answer(`HTTP/1.1 200 OK\r\nX-Hop: 1\r\n${named}\r\nContent-Length: 2\r\n\r\nok`);
+    for (const path of PATHS) {
+      origin.arrived.length = 0;
+      const reply = await exchange(port, requestOf(`GET ${path}`, ['X-Hop: 1', named, 'Connection: close']));
+      assert.deepEqual([reply.status, reply.body.toString()], [200, 'ok']);
+      assert.deepEqual([fieldsOf(reply.head, 'x-hop'), fieldsOf(origin.arrived[0].head, 'x-hop')], [[], []]);
+    }
+  });
+
   test('that are set: Via, X-Forwarded-Host, X-Forwarded-Proto; Host at a URL', async () => {
     const { port } = await gateway();
     const forged = [
@@ -298,6 +310,14 @@ describe('what the platform does not pass', () => {
     assert.equal(reply.head, 'HTTP/1.1 100 Continue');
     assert.match(reply.body.toString('latin1'), /^HTTP\/1\.1 200 OK\r\n/);
     assert.deepEqual(fieldsOf(origin.arrived[0].head, 'expect'), ['100-continue']);
+  });
+
+  test('a reason in other bytes than ASCII', async () => {
+    const { port } = await gateway();
+    origin.serve = answer('HTTP/1.1 418 caf\xe9\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok');
+    const reply = await exchange(port, requestOf('GET /'));
+    assert.match(reply.head, /^HTTP\/1\.1 418 \r\n/);
+    assert.equal(reply.body.toString(), 'ok');
   });
 
   test('an answer of status 600 and above: 502', async () => {

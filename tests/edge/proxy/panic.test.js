@@ -89,6 +89,37 @@ describe('one that strikes', () => {
     }
   });
 
+  test('can be read by the scripts that may read our answers, and has no body for HEAD', async () => {
+    const cors = ['https://app.example.com'];
+    const edge = await gateway(
+      { UPSTASH_REDIS_REST_URL: store.url },
+      policy([limit('a')], undefined, { gateway: { cors } }),
+    );
+    const open = (/** @type {import('../support/client.js').Reply} */ { headers }) => [
+      headers['access-control-allow-origin'],
+      headers['access-control-allow-credentials'],
+      headers.vary,
+    ];
+    const struck = (/** @type {string} */ origin, method = 'GET') =>
+      edge.send('/a', { method, headers: { 'x-provoke': 'panic', origin } });
+    for (const method of ['GET', 'HEAD']) {
+      const reply = await struck(cors[0], method);
+      assert.deepEqual([reply.status, ...open(reply)], [500, cors[0], 'true', 'Origin'], method);
+    }
+    assert.equal((await struck(cors[0], 'HEAD')).text, '');
+    assert.deepEqual(open(await struck('https://evil.example')), [undefined, undefined, 'Origin']);
+    store.holding = true;
+    const interrupted = edge.send('/a', { headers: { origin: cors[0] } });
+    for (let round = 0; round < 2; round += 1) {
+      await until(() => store.held.length === 1, 'a call to the store');
+      problem(await provoke(edge, 'panic'), 500);
+      store.release();
+    }
+    const reply = await interrupted;
+    assert.deepEqual([problem(reply, 503).title, ...open(reply)], ['Interrupted', cors[0], 'true', 'Origin']);
+    assert.deepEqual(open(await provoke(await gateway(), 'panic')), [undefined, undefined, undefined]);
+  });
+
   test('is told in the log: where, and what it said if that was literal', async () => {
     const edge = await gateway();
     await provoke(edge, 'panic');

@@ -134,6 +134,8 @@ describe('methods', () => {
     for (const method of ['LINK', 'M-SEARCH', 'get', 'X']) {
       assert.equal((await exchange(port, requestOf(`${method} /x`))).status, 501, method);
     }
+    // Which no Worker sees.
+    assert.ok((await exchange(port, requestOf('CONNECT example.test:443'))).status >= 400);
     assert.equal(origin.arrived.length, 0);
   });
 });
@@ -170,6 +172,8 @@ describe('no spelling dodges a limit', () => {
     const text = policy([limit('a')], [route('/hello', ['a'])]);
     const edge = await world.gateway(text, { ...ALONE, ORIGIN: origin.url });
     const odd = ['x?', 'x#', 'x?/y', 'u@api.test', 'u:p@api.test', 'api.test, other', '%61pi.test', 'x\\y', '*'];
+    // One reader cuts off what stands behind the colon, another does not.
+    odd.push('api.test:x', 'api.test:80:80', 'api.test:-80', ':80', '[api.test]', '[::1', '[::1]x', 'a[b]');
     for (const host of odd) {
       const reply = await exchange(edge.port, requestOf('GET /hello', [`Host: ${host}`]));
       assert.equal(reply.status, 400, host);
@@ -228,6 +232,62 @@ describe('no spelling dodges a limit', () => {
     }
     const reply = await edge.send('/b/y//..//../a%2Fs%2Fz/..');
     assert.match(String(reply.headers['ratelimit-policy']), /^"either";q=3;w=\d+$/, 'each limit is named once');
+  });
+
+  /** The route `/v1/chat`, whose limit counts, and what arrives of what is sent. @type {[string, string, string][]} */
+  const AMBIGUOUS = [
+    ['URL', '/v1//../chat%2F', '/v1/chat%2F'],
+    ['URL', '/v1//%2e%2e/chat%2f', '/v1/chat%2f'],
+    ['URL', '/v1/x%2F%2F..%2F..%2Fchat', '/v1/x%2F%2F..%2F..%2Fchat'],
+    ['kept', '/v1//../chat%5C', '/v1/chat%5C'],
+    ['kept', '/v1/chat/%2e/..', '/v1/chat/'],
+    ['kept', '/v1/chat/%2E%2e/..', '/v1/chat/'],
+    ['kept', '/v1/x/.%2e/../../chat', '/v1/chat'],
+    ['kept', '/v1/%2e/../chat', '/v1/chat'],
+    ['kept', '/v1/%2e//../chat%2F', '/v1/%2e/chat%2F'],
+  ];
+
+  test('of dots, doubled slashes and encodings together: what arrives has its limit', async () => {
+    const text = policy([limit('a', { limit: 99, key: ['global'] })], [route('/v1/chat', ['a'])]);
+    for (const [how, to] of [
+      ['URL', origin.url],
+      ['kept', 'binding:API'],
+    ]) {
+      const edge = await world.gateway(text, { ...ALONE, ORIGIN: to }, { API: `127.0.0.1:${origin.port}` });
+      let expected = 99;
+      for (const [, sent, arrives] of AMBIGUOUS.filter(([which]) => which === how)) {
+        origin.arrived.length = 0;
+        const { head } = await exchange(edge.port, requestOf(`GET ${sent}`));
+        assert.equal(origin.arrived[0]?.target, arrives);
+        expected -= 1;
+        assert.match(head, new RegExp(`^RateLimit: "a";r=${expected};`, 'm'), `${sent} is not counted`);
+      }
+      const { head } = await exchange(edge.port, requestOf('GET /v1/other%2F..%2Fx'));
+      assert.equal(fieldsOf(head, 'ratelimit').length, 0, 'another path');
+    }
+  });
+
+  test('of a backslash, which many origins take for a letter', async () => {
+    const text = policy([limit('a', { limit: 99, key: ['global'] })], [route('/v1/{*rest}', ['a'])]);
+    const edge = await world.gateway(text, { ...ALONE, ORIGIN: 'binding:API' }, { API: `127.0.0.1:${origin.port}` });
+    let expected = 99;
+    for (const sent of ['/v1/x\\..\\..\\y', '/v1/x%5C..%5C..%5Cy', '/v1/x%5c..\\..%2F..%2Fv1/y']) {
+      origin.arrived.length = 0;
+      const { head } = await exchange(edge.port, requestOf(`GET ${sent}`));
+      assert.equal(origin.arrived[0]?.target, sent);
+      expected -= 1;
+      assert.match(head, new RegExp(`^RateLimit: "a";r=${expected};`, 'm'), `${sent} is not counted`);
+    }
+  });
+
+  test('what only some origins read lets nothing in that is denied', async () => {
+    const gateway = { unmatched: 'deny' };
+    const text = policy([limit('a')], [route('/public/{*rest}', ['a'])], { gateway });
+    const edge = await world.gateway(text, { ...ALONE, ORIGIN: origin.url });
+    for (const path of ['/public/x\\..\\..\\admin', '/public/%2e/../../admin', '/public/../admin']) {
+      assert.equal((await exchange(edge.port, requestOf(`GET ${path}`))).status, 404, path);
+    }
+    assert.equal(origin.arrived.length, 0);
   });
 
   test('that lead to our own paths in either reading never reach the origin', async () => {

@@ -95,7 +95,7 @@ test('what is over the limit is accepted, and delivered as it was sent', async (
   const headers = {
     'x-source': 'shop',
     authorization: 'Bearer t',
-    connection: 'x-hop',
+    connection: 'x-hop, a b',
     'x-hop': '1',
     'sluicegate-tier': 'x',
   };
