@@ -15,7 +15,7 @@ use super::problem::{self, bad_request};
 use super::readings::{Asked, Paths};
 use super::{Gateway, OWN, Request, settle, slots_api, task_calls};
 use crate::store::Ask;
-use crate::subject::request::{canonical_host, split_url};
+use crate::subject::request::{canonical_host, has_plain_authority, split_url};
 use crate::subject::{Claims, Platform};
 
 /// Longest body of a call to the API, in bytes.
@@ -163,16 +163,17 @@ impl Gateway {
         claims: Option<&Claims>,
         now_ms: u64,
     ) -> Result<admit::Admission, Step> {
-        let question: Question =
-            serde_json::from_str(body).map_err(|error| bad_request(&error.to_string()))?;
+        let question: Question = read_object(body).map_err(|detail| bad_request(&detail))?;
         let costs = match &question.cost {
             None => CostSource::Rules,
             Some(number) => CostSource::Given(
                 super::cost::parse(&number.to_string(), MAX_COST).map_err(|detail| bad_request(&detail))?,
             ),
         };
+        let by_subject = question.limits.is_some() || !question.subject.is_empty();
+        let by_request = question.url.is_some() || question.method.is_some() || !question.headers.is_empty();
         if let Some(told) = &question.settle {
-            let alone = question.limits.is_none() && question.url.is_none() && question.cost.is_none();
+            let alone = !by_subject && !by_request && question.cost.is_none();
             return Err(if alone {
                 self.settle_told(told, now_ms)
             } else {
@@ -180,8 +181,8 @@ impl Gateway {
             });
         }
         match (&question.limits, &question.url) {
-            (Some(names), None) => Ok(self.by_subject(names, &question.subject, costs)?),
-            (None, Some(url)) => self.by_request(&question, url, costs, claims),
+            (Some(names), None) if !by_request => Ok(self.by_subject(names, &question.subject, costs)?),
+            (None, Some(url)) if !by_subject => self.by_request(&question, url, costs, claims),
             _ => Err(bad_request("say either limits and subject, or method, url and headers").into()),
         }
     }
@@ -212,6 +213,11 @@ impl Gateway {
         costs: CostSource,
         claims: Option<&Claims>,
     ) -> Result<admit::Admission, Step> {
+        let whole = ["http://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+        let readable = url.starts_with('/') || (whole && has_plain_authority(url));
+        if !readable {
+            return Err(bad_request("url must be whole, such as https://host/path, or begin with /").into());
+        }
         let parts = split_url(url);
         let (host, paths) = (canonical_host(parts.host), Paths::of(parts.path));
         let method = question.method.as_deref().unwrap_or("GET");
@@ -220,6 +226,9 @@ impl Gateway {
         };
         let headers = question.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
         let platform = Described(headers.collect());
+        if platform.0.len() < question.headers.len() {
+            return Err(bad_request("a header is named twice, in other letters").into());
+        }
         if claims.is_none()
             && let Some(token) = self.unverified(&taken, &platform)
         {
@@ -228,6 +237,17 @@ impl Gateway {
         let asked = Asked { method, host: &host, query: parts.query, platform: &platform, claims };
         Ok(self.admit_taken(taken, &asked, costs)?)
     }
+}
+
+/// Reads a body that is an object. Of a list, serde would take the items for the fields in their order.
+///
+/// # Errors
+/// What is wrong with it.
+pub(super) fn read_object<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, String> {
+    if body.trim_start().starts_with('[') {
+        return Err("found a list where an object belongs".to_owned());
+    }
+    serde_json::from_str(body).map_err(|error| error.to_string())
 }
 
 /// The status page: whoever asks may have it, since it holds nothing and reads all by the API.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use crate::policy::{KeyPart, path};
+use crate::policy::{KeyPart, octets, path};
 use crate::subject::request::canonical_host;
 use crate::subject::{Attributes, address};
 
@@ -25,7 +25,11 @@ impl Given {
         for (part, value) in subject {
             let part = KeyPart::parse(part)
                 .map_err(|wrong| format!("subject: {}; {}", wrong.problem, wrong.cure))?;
-            given.set(part, value, ipv6_prefix).map_err(|detail| format!("subject: {detail}"))?;
+            if given.values.iter().any(|(known, _)| *known == part) {
+                return Err(format!("subject: {part} is named twice, in other letters"));
+            }
+            let value = text(&part, value.as_bytes());
+            given.set(part, &value, ipv6_prefix).map_err(|detail| format!("subject: {detail}"))?;
         }
         Ok(given)
     }
@@ -51,6 +55,15 @@ impl Given {
             None => self.values.push((part, value)),
         }
         Ok(())
+    }
+}
+
+/// The text of a part's bytes as a request's own is read: in a URL each byte that is no UTF-8 is kept apart, elsewhere
+/// the platform has made U+FFFD of it.
+pub fn text<'a>(part: &KeyPart, bytes: &'a [u8]) -> Cow<'a, str> {
+    match part {
+        KeyPart::Query(_) | KeyPart::Param(_) => octets::to_text(bytes.to_vec()).into(),
+        _ => String::from_utf8_lossy(bytes),
     }
 }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::answer::{Answer, Step};
-use super::check_api::LONGEST_BODY;
+use super::check_api::{LONGEST_BODY, read_object};
 use super::outcome::{Line, Outcome, Reason, Tier};
 use super::prepared::{Allowance, Prepared};
 use super::problem::{self, bad_request};
@@ -93,6 +93,15 @@ impl Gateway {
             [name, subject, rest @ ..] => (*name, *subject, rest),
             _ => return Err(no_such_call()),
         };
+        let methods = match rest {
+            [] => "GET, POST",
+            [_] => "PUT, DELETE",
+            [_, "pause" | "resume"] => "POST",
+            _ => return Err(no_such_call()),
+        };
+        if !methods.split(", ").any(|known| known == method) {
+            return Err(problem::method_not_allowed("this call", methods));
+        }
         let limit = self.concurrency_limit(name)?;
         let (policy, ipv6_prefix) = (&limit.1.limit, self.rules.policy.gateway.ipv6_prefix);
         let subject = subject_path::subject(policy, subject, ipv6_prefix, &self.digester)
@@ -101,7 +110,7 @@ impl Gateway {
         let text = body.ok_or_else(|| problem::body_too_large(LONGEST_BODY))?;
         let body: Body = match text.trim() {
             "" => Body::default(),
-            text => serde_json::from_str(text).map_err(|error| bad_request(&error.to_string()))?,
+            text => read_object(text).map_err(|detail| bad_request(&detail))?,
         };
         let slot = |id: &str, fence| Slot { limit, subject: subject.clone(), id: id.into(), fence };
         let id = rest.first().copied().unwrap_or_default();
@@ -139,9 +148,6 @@ impl Gateway {
                 let operation = self.taking(waiter.as_ref(), now_ms);
                 Ok((slot(id, fence), operation, ApiCall::Resume(waiter)))
             }
-            ([], _) => Err(problem::method_not_allowed("this call", "GET, POST")),
-            ([_], _) => Err(problem::method_not_allowed("this call", "PUT, DELETE")),
-            ([_, "pause" | "resume"], _) => Err(problem::method_not_allowed("this call", "POST")),
             _ => Err(no_such_call()),
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use percent_encoding::percent_decode_str;
 
-use super::given::Given;
+use super::given::{self, Given};
 use crate::policy::{KeyPart, Limit};
 use crate::subject::{Digester, LONGEST_VALUE, Who, identify};
 
@@ -71,7 +71,8 @@ fn read(key: &[KeyPart], text: &str, ipv6_prefix: u8) -> Result<Given, String> {
     Ok(given)
 }
 
-/// The value behind its percent-encoding, which must be whole and UTF-8: what is guessed at is another subject.
+/// The value behind its percent-encoding, which must be whole and, unless a URL holds it, UTF-8: what is guessed at is
+/// another subject.
 fn decoded(part: &KeyPart, text: &str) -> Result<String, String> {
     let whole = text.split('%').skip(1).all(|behind| {
         let mut digits = behind.bytes();
@@ -83,9 +84,11 @@ fn decoded(part: &KeyPart, text: &str) -> Result<String, String> {
             "{part} holds a `%` without two hexadecimal digits: write `%25` for a percent sign"
         ));
     }
-    let value = percent_decode_str(text)
-        .decode_utf8()
-        .map_err(|_| format!("{part} is not UTF-8 when decoded: encode the bytes of its UTF-8 text"))?;
+    let bytes: Vec<u8> = percent_decode_str(text).collect();
+    if std::str::from_utf8(&bytes).is_err() && !matches!(part, KeyPart::Query(_) | KeyPart::Param(_)) {
+        return Err(format!("{part} is not UTF-8 when decoded: encode the bytes of its UTF-8 text"));
+    }
+    let value = given::text(part, &bytes);
     if value.trim().is_empty() {
         return Err(format!("{part} is blank: write `{NOTHING}` for a part that holds nothing"));
     }

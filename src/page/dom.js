@@ -63,10 +63,11 @@ export function byId(id) {
 export function table(titles, numbers, rows, none) {
   /** @returns {Attributes} */
   const kind = (/** @type {number} */ column) => (numbers.includes(titles[column]) ? { class: 'number' } : {});
+  // On a narrow screen each cell stands under its own title.
+  const cell = (/** @type {Node | string} */ value, /** @type {number} */ at) =>
+    at ? el('td', { ...kind(at), 'data-title': titles[at] }, value) : el('th', { scope: 'row' }, value);
   const head = titles.map((title, column) => el('th', { scope: 'col', ...kind(column) }, title));
-  const body = rows.map((cells) =>
-    el('tr', {}, ...cells.map((cell, at) => (at ? el('td', kind(at), cell) : el('th', { scope: 'row' }, cell)))),
-  );
+  const body = rows.map((cells) => el('tr', {}, ...cells.map(cell)));
   if (!body.length) body.push(el('tr', {}, el('td', { colspan: titles.length, class: 'quiet' }, none)));
   return el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...body));
 }

@@ -76,9 +76,17 @@ function limits({ limits, rules }) {
   return table(titles, titles.slice(3), rows, 'The policy has no limits.');
 }
 
+/** Whether it is slots that are taken and given back, rather than units that come back with time. @param {any} rule */
+export const hasSlots = ({ algorithm }) => algorithm === 'concurrency';
+
+/** So many units of a limit. @param {number} units @param {any} rule */
+export const granted = (units, rule) =>
+  `${count(units)} ${hasSlots(rule) ? 'at once' : `per ${duration(rule.window_ms)}`}`;
+
 /** @param {any} rule */
-export function quota({ limit, burst, window_ms, algorithm, shadow }) {
-  const units = typeof limit === 'number' ? `${count(limit)} per ${duration(window_ms)}` : String(limit);
+export function quota(rule) {
+  const { limit, burst, algorithm, shadow } = rule;
+  const units = typeof limit === 'number' ? granted(limit, rule) : String(limit);
   const at_once = typeof burst === 'number' && burst !== limit ? `, ${count(burst)} at once` : '';
   return `${units}${at_once}, ${algorithm}${shadow ? ', shadow' : ''}`;
 }

@@ -2,7 +2,7 @@
 
 import { ask, Refused, subjectPath } from './api.js';
 import { byId, el, figures } from './dom.js';
-import { quota } from './status.js';
+import { granted, hasSlots, quota } from './status.js';
 import { count, counted, duration, moment } from './words.js';
 
 /** The limits that the form was made for, as text. */
@@ -107,12 +107,13 @@ function fail(error) {
 function tell(subject, known, override, done) {
   const { rule, parts } = subject;
   const kept = typeof override === 'object';
-  const units = (/** @type {number | null} */ number) => (number === null ? 'no limit' : counted(number, 'unit'));
+  const units = (/** @type {number | null} */ number) =>
+    number === null ? 'no limit' : counted(number, hasSlots(rule) ? 'slot' : 'unit');
   /** @type {[string, string, boolean?][]} */
   const rows = [
     ['Used', units(known.used)],
     ['Left', units(known.remaining), known.remaining === 0],
-    ['Limit', known.limit === null ? 'unlimited' : `${count(known.limit)} per ${duration(rule.window_ms)}`],
+    ['Limit', known.limit === null ? 'unlimited' : granted(known.limit, rule)],
     ['All back in', known.reset_ms === null ? 'no time' : duration(known.reset_ms)],
     ['Banned', known.banned ? 'yes' : 'no', known.banned],
     ['Override', kept ? overrideText(override) : override === 409 ? 'needs a store' : 'none'],
@@ -127,14 +128,14 @@ function tell(subject, known, override, done) {
     /** @type {[string, string, unknown?]} */ call,
     /** @type {string} */ did,
   ) => el('button', { type: 'button', click: () => doIt(subject, sure, text, call, did) }, text);
-  const buttons = [
-    act(
-      'Reset',
-      `Forget what ${who} has used of ${rule.name}?`,
-      [`limits/${path}`, 'DELETE'],
-      'What it had used is forgotten.',
-    ),
-  ];
+  const reset = act(
+    'Reset',
+    `Forget what ${who} has used of ${rule.name}?`,
+    [`limits/${path}`, 'DELETE'],
+    'What it had used is forgotten.',
+  );
+  // A slot ends with its holder or its lease.
+  const buttons = hasSlots(rule) ? [] : [reset];
   if (override !== 409) {
     const ban = act(
       'Ban',

@@ -54,9 +54,9 @@ pub struct UrlParts<'a> {
     pub query: &'a str,
 }
 
-/// Takes an absolute http(s) URL apart without changing a byte of it.
+/// Takes an absolute http(s) URL, or one that begins with its path, apart without changing a byte of it.
 pub fn split_url(url: &str) -> UrlParts<'_> {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = behind_scheme(url);
     let rest = rest.split_once('#').map_or(rest, |(before, _)| before);
     let (before_query, query) = rest.split_once('?').unwrap_or((rest, ""));
     let slash = before_query.find('/').unwrap_or(before_query.len());
@@ -73,12 +73,17 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
+/// A URL that begins with its path has no scheme: what looks like one may stand in its query.
+fn behind_scheme(url: &str) -> &str {
+    url.split_once("://").filter(|_| !url.starts_with('/')).map_or(url, |(_, rest)| rest)
+}
+
 /// Whether what stands before a URL's path is a host, with a port at most.
 ///
 /// The platform puts a client's `Host` field there as it is. A `?`, `#` or `@` in it would make two readers of the URL
 /// see two paths or two hosts, and one limit of two; so would a port that is none, where one reader cuts it off.
 pub fn has_plain_authority(url: &str) -> bool {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = behind_scheme(url);
     let host = without_port(rest.split_once('/').map_or(rest, |(authority, _)| authority));
     match host.strip_prefix('[') {
         Some(open) => open
@@ -200,6 +205,19 @@ mod tests {
         assert_eq!((v6.host, v6.path, v6.query), ("[::1]", "/", ""));
         let v6 = split_url("http://[::1]/x");
         assert_eq!(v6.host, "[::1]");
+    }
+
+    /// What stands in a query is no scheme: else a client could name the path that it is counted by.
+    #[test]
+    fn a_path_alone_comes_apart_too() {
+        for (url, path, query) in [
+            ("/a?next=https://b.test/c", "/a", "next=https://b.test/c"),
+            ("/a/http://b.test/c", "/a/http://b.test/c", ""),
+            ("//b.test/c?x", "//b.test/c", "x"),
+        ] {
+            let parts = split_url(url);
+            assert_eq!((parts.host, parts.path, parts.query), ("", path, query), "{url}");
+        }
     }
 
     #[test]

@@ -181,6 +181,19 @@ describe('a request by method, url and headers', () => {
     assert.deepEqual([other.allowed, other.retry_after_ms, other.limits], [true, null, []]);
   });
 
+  test('by its path alone, whatever stands in its query', async () => {
+    const edge = await world.gateway(text);
+    const headers = { 'cf-connecting-ip': IP };
+    for (const url of ['/a', '/a?next=https://api.test/elsewhere', '//a', '/elsewhere/..//a#/b']) {
+      const { limits } = (await edge.check({ url, headers })).json();
+      assert.deepEqual(
+        limits.map((/** @type {any} */ one) => one.name),
+        ['by-ip'],
+        url,
+      );
+    }
+  });
+
   test('the asker’s own address is not the subject’s', async () => {
     const edge = await world.gateway(text);
     problem(await edge.check({ url: 'https://api.test/a', headers: {} }), 400);
@@ -211,6 +224,19 @@ describe('questions that cannot be answered', () => {
       { limits: ['by-ip'], subject, costs: 1 },
       ...[-1, 1.5, 1e300, '1', [], true].map((cost) => ({ limits: ['by-ip'], subject, cost })),
       '{"limits":["by-ip"],"subject":{"ip":"192.0.2.1"},"cost":NaN}',
+      // A list is no object, though its items come in the order of the fields.
+      [['by-ip'], subject],
+      // Of two spellings of one part or header either could have been meant.
+      { limits: ['by-tenant'], subject: { ip: IP, 'header:x-tenant': 'a', 'header:X-Tenant': 'b' } },
+      { url: '/a', headers: { 'cf-connecting-ip': IP, 'CF-Connecting-IP': '192.0.2.2' } },
+      // Half of the one way to ask and half of the other: something would be left out of account.
+      { limits: ['by-ip'], subject, method: 'GET' },
+      { limits: ['by-ip'], subject, headers: { 'x-cost': '9' } },
+      { url: '/a', headers: { 'cf-connecting-ip': IP }, subject },
+      // No URL, so no route: to let it through would be to count nothing.
+      ...['', 'a', 'api.test/a', 'ftp://api.test/a', 'https://', 'https:///a', 'https://api.test?/a', '?/a'].map(
+        (url) => ({ url, headers: { 'cf-connecting-ip': IP } }),
+      ),
     ];
     for (const question of questions) {
       const reply = await edge.check(question);

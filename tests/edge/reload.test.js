@@ -212,7 +212,7 @@ describe('a namespace that fails', () => {
   });
 });
 
-test('under load no request is lost while policies flip, and no more pass than the largest allows', async () => {
+test('under load no request is lost while policies flip, wrong ones between, and the largest limit holds', async () => {
   const sizes = [400, 700, 550];
   const other = [limit('z', { limit: 10_000 })];
   const of = (/** @type {number} */ size, /** @type {boolean} */ turned) => {
@@ -220,17 +220,18 @@ test('under load no request is lost while policies flip, and no more pass than t
     return policy(turned ? limits.toReversed() : limits, [route('/a', ['a']), route('/z', ['z', 'a'])]);
   };
   const edge = await gateway(of(sizes[0], false));
-  const flips = () => edge.log().filter(({ event }) => event === 'policy-reloaded').length;
+  const wrong = of(0, false);
+  const told = () => edge.log().filter(({ event }) => event === 'policy-reloaded' || event === 'bad-policy');
   /** @type {Record<number, number>} */
   const totals = {};
   let sent = 0;
   let put = 0;
   const worker = async () => {
-    while (sent < 2000 || flips() < 4) {
+    while (sent < 2000 || told().length < 6) {
       sent += 1;
-      if (flips() === put) {
+      if (told().length === put) {
         put += 1;
-        namespace.put(of(sizes[put % 3], put % 2 === 1));
+        namespace.put(put % 2 === 0 ? wrong : of(sizes[put % 3], put % 4 === 1));
       }
       const { status, headers } = await edge.send(sent % 2 === 0 ? '/a' : '/z');
       totals[status] = (totals[status] ?? 0) + 1;
@@ -238,6 +239,8 @@ test('under load no request is lost while policies flip, and no more pass than t
     }
   };
   await Promise.all(Array.from({ length: 50 }, worker));
+  const events = told().map(({ event }) => event);
+  assert.deepEqual(events.slice(0, 4), ['policy-reloaded', 'bad-policy', 'policy-reloaded', 'bad-policy']);
   assert.deepEqual(Object.keys(totals), ['200', '429'], JSON.stringify(totals));
   assert.equal(totals[200] + totals[429], sent);
   assert.equal(totals[200], world.origin.seen.length, 'each one let through reached the origin');

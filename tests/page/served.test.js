@@ -43,6 +43,8 @@ test('nothing but its own style and script may run, and it names no other host',
     assert.ok(security.includes(part), part);
   }
   assert.doesNotMatch(security, /unsafe|https?:|\*/);
+  assert.match(text, /<link rel="icon" href="data:,">/, 'else browsers ask the origin for an icon');
+  assert.ok(security.includes('img-src data:;'));
   assert.equal(text.match(/<script/g)?.length, 1);
   assert.doesNotMatch(text.replace(/<script.*<\/script>/s, ''), /\son\w+=|\sstyle=/);
   assert.deepEqual(new Set(text.match(/https?:\/\/[^"'`\s]+/g)), new Set(['http://www.w3.org/2000/svg']));

@@ -186,10 +186,28 @@ describe('what is shown', { skip }, () => {
     assert.equal(await page.locator('img').count(), 0);
   });
 
-  test('at 390 px nothing but tables goes over the edge', async () => {
-    const page = await entered(await world.gateway(policy(limits, routes)), { width: 390 });
-    assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), 390);
-  });
+  for (const width of [320, 390, 1280]) {
+    test(`at ${width} px nothing goes over the edge, whatever the names`, async () => {
+      const name = 'x'.repeat(64);
+      const odd = limit(name, { key: ['header:x-a-header-of-a-rather-long-name', 'query:account', 'ip'] });
+      const long = route(`/${'a/'.repeat(40)}{*rest}`, ['a', name], {
+        name,
+        methods: ['POST', 'PUT', 'PATCH', 'DELETE'],
+      });
+      const edge = await world.gateway(policy([...limits, odd], [...routes, long]));
+      await many(8, () => edge.send('/a'), 1);
+      const page = await entered(edge, { width });
+      await page.getByText('As a table, by minute').click();
+      for (const place of ['html', '#limits', '#routes', '#minutes']) {
+        const sizes = await page.locator(place).evaluate((box) => [box.scrollWidth, box.clientWidth]);
+        assert.equal(sizes[0], sizes[1], place);
+      }
+      // Where cells stand under each other, each says what it is.
+      const refused = page.getByRole('row', { name: /^a / }).locator('td').nth(3);
+      const title = await refused.evaluate((cell) => getComputedStyle(cell, '::before').content);
+      assert.deepEqual([await refused.textContent(), title], ['3', width < 640 ? '"Refused"' : 'none']);
+    });
+  }
 });
 
 describe('a subject', { skip }, () => {
@@ -242,6 +260,18 @@ describe('a subject', { skip }, () => {
     await page.getByText('The policy’s limit holds again.').waitFor();
     assert.equal(await shown(figure(page, 'Banned', known)), 'no');
     assert.equal(await refused(), false);
+  });
+
+  test('of a concurrency limit has slots, which are not for a page to end', async () => {
+    const slots = { name: 'runs', algorithm: 'concurrency', limit: 2, lease: '1m', key: ['global'] };
+    const edge = await world.gateway(policy([{ ...slots, on_store_error: 'closed' }], []));
+    const page = await entered(edge);
+    assert.match(await shown(page.locator('#limits')), /2 at once, concurrency/);
+    await page.getByRole('button', { name: 'Look up' }).click();
+    await page.getByRole('button', { name: 'Ban' }).waitFor();
+    assert.equal(await page.getByRole('button', { name: 'Reset' }).count(), 0);
+    assert.equal(await shown(figure(page, 'Left', '#subject-known')), '2 slots');
+    assert.equal(await shown(figure(page, 'Limit', '#subject-known')), '2 at once');
   });
 
   test('of a global limit has no field, and a wrong one is told', async () => {

@@ -11,7 +11,7 @@ use crate::gateway::Gateway;
 use crate::gateway::answer::{Answer, Step};
 use crate::gateway::asking::Purpose;
 use crate::gateway::prepared::{Allowance, Prepared};
-use crate::gateway::problem;
+use crate::gateway::{check_api, problem};
 use crate::limit::TTL_MARGIN_MS;
 use crate::policy::error::Wrong;
 use crate::policy::{Algorithm, Capacity, bounds};
@@ -150,7 +150,7 @@ impl Gateway {
     pub(super) fn set_override(&mut self, target: Target, body: &str, now_ms: u64) -> Result<Step, Answer> {
         let bad = |detail: &str| problem::plain(400, "Bad override", detail);
         let prepared = self.prepared(&target)?;
-        let wanted: Wanted = serde_json::from_str(body).map_err(|error| {
+        let wanted: Wanted = check_api::read_object(body).map_err(|error| {
             bad(&format!(
                 "{error}; write {{\"limit\": 500}} or {{\"limit\": 0, \"until\": \"2027-01-01T00:00:00Z\"}}"
             ))

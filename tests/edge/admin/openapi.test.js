@@ -31,7 +31,7 @@ test('every example is of its schema', () => {
   assert.ok(seen > 10, `${seen}`);
 });
 
-/** Limits that the document's own examples speak of, and some more. */
+/** Limits that the document's own examples speak of, and one of two parts. */
 const text = policy([
   limit('tenant-minute', { key: ['header:x-tenant'], plan: 'header:x-plan', plans: { pro: 600 } }),
   limit('pair', { key: ['ip', 'header:x-tenant'] }),
@@ -42,22 +42,9 @@ const text = policy([
 ]);
 
 const TOKENS = [{}, { authorization: 'Bearer wrong' }, { authorization: `Basic ${ADMIN_TOKEN}` }, AUTHORIZED];
-const NAMES = ['tenant-minute', 'pair', 'streams', 'nosuch', '%20', '%F0%9F%98%80', '__proto__', 'x'.repeat(200)];
-const SUBJECTS = [
-  'acme',
-  'a%2Cb',
-  'a,b',
-  '192.0.2.1,acme',
-  '-',
-  '-,-',
-  '',
-  '%',
-  '%zz',
-  '%ff',
-  '%2F..%2F..',
-  '%E2%82%AC',
-];
-const IDS = ['job-7', '%2F', '-', 'x'.repeat(300)];
+const NAMES = ['pair', 'tenant-minute', 'streams', 'nosuch', '%20', '%F0%9F%98%80', '__proto__', 'x'.repeat(200)];
+const SUBJECTS = ['a%2Cb', 'a,b', '192.0.2.1,acme', '-', '-,-', '', '%', '%zz', '%ff', '%2F..%2F..', '%E2%82%AC'];
+const IDS = ['%2F', '-', 'x'.repeat(300)];
 /** One value of every type, for wherever another is wanted. */
 const VALUES = [
   null,
@@ -87,9 +74,11 @@ function paths({ path, parameters }) {
   /** @type {Record<string, string[]>} */
   const values = { name: NAMES, subject: SUBJECTS, id: IDS };
   const inPath = parameters.filter((parameter) => parameter.in === 'path').map(({ name }) => name);
-  const usual = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name][0]);
+  const usually = (/** @type {string} */ name) =>
+    String(parameters.find((parameter) => parameter.in === 'path' && parameter.name === name)?.example);
+  const usual = path.replaceAll(/\{(\w+)\}/g, (_, name) => usually(name));
   const spelled = inPath.flatMap((odd) =>
-    values[odd].map((value) => path.replaceAll(/\{(\w+)\}/g, (_, name) => (name === odd ? value : values[name][0]))),
+    values[odd].map((value) => path.replaceAll(/\{(\w+)\}/g, (_, name) => (name === odd ? value : usually(name)))),
   );
   const queries = parameters
     .filter((parameter) => parameter.in === 'query')
@@ -104,7 +93,7 @@ function paths({ path, parameters }) {
 }
 
 /**
- * Bodies of an operation: the example, texts that are no JSON, and the example with each field missing, doubled, of
+ * Bodies of an operation: the example, texts that are no JSON, and the example as a list, or with each field missing, of
  * every other type, or beside one too many.
  *
  * @param {Operation} operation
@@ -131,9 +120,31 @@ function bodies({ definition }) {
     '\u0000',
     '{"a":1,"a":2}',
     `{"a":"${'x'.repeat(70_000)}"}`,
+    JSON.stringify(Object.values(example)),
+    JSON.stringify([example]),
   ];
   return [example, { ...example, more: 1 }, ...varied].map((body) => JSON.stringify(body)).concat(texts);
 }
+
+/**
+ * Whether a body is what the document says may be sent.
+ *
+ * @param {Operation} operation
+ * @param {string | undefined} body
+ */
+function fits({ path, method, definition }, body) {
+  if (!definition.requestBody) return true;
+  const media = ['requestBody', 'content', 'application/json', 'schema'];
+  try {
+    const value = JSON.parse(String(body));
+    return wrong(['paths', path, method.toLowerCase(), ...media], value) === null;
+  } catch {
+    return body?.trim() === '' && !definition.requestBody.required;
+  }
+}
+
+/** Of the right shape, but wrong by what they say: a moment that is past, an id that is not the path's. */
+const WRONG_BY_MEANING = /until .* is in the past|another one than in the path|none that can be read/;
 
 describe('the Worker answers as the document says', () => {
   for (const operation of operations) {
@@ -153,6 +164,12 @@ describe('the Worker answers as the document says', () => {
         holds(operation.method, path, reply);
         seen[reply.status] = (seen[reply.status] ?? 0) + 1;
         assert.ok(reply.status !== 500, `${path} ${body}: a fault`);
+      }
+      // What may be sent is never called wrong, and what may not always.
+      for (const text of [body, ...odd]) {
+        const reply = await edge.send(usual, { method: operation.method, headers: AUTHORIZED, body: text, ip: '' });
+        const taken = ![400, 413].includes(reply.status) || WRONG_BY_MEANING.test(reply.text);
+        assert.equal(taken, fits(operation, text), `${text?.slice(0, 200)}: ${reply.status} ${reply.text}`);
       }
       if (operation.id === 'health') assert.deepEqual(Object.keys(seen), ['200']);
       else if (operation.definition.security?.length !== 0) assert.equal(seen[401], 3, JSON.stringify(seen));

@@ -62,6 +62,23 @@ for (const secret of [undefined, 'a key secret']) {
   });
 }
 
+test('of bytes that are no UTF-8 in a URL, each is its own, as for a request', async () => {
+  const edge = await world.gateway(text);
+  const values = ['caf%E9', 'caf%E8', 'caf%C3%A9', 'caf%EF%BF%BD', 'caf%EF%BF%BDE9', 'caf%EF%BF%BDE8'];
+  for (const value of values) {
+    const used = async () => (await call(edge, 'GET', `limits/query/${value}`)).json().used;
+    assert.equal(await used(), 0, value);
+    await edge.send(`/query?q=${value}`);
+    assert.equal(await used(), 1, value);
+  }
+  // Of these JSON can hold all but the first two.
+  for (const value of values.slice(2)) {
+    const subject = { 'query:q': decodeURIComponent(value) };
+    const { limits } = (await edge.check({ limits: ['query'], subject, cost: 1 })).json();
+    assert.equal(limits[0].remaining, 7, value);
+  }
+});
+
 describe('what names nobody', () => {
   test('400 that says what would be right', async () => {
     const edge = await world.gateway(text);
@@ -73,7 +90,7 @@ describe('what names nobody', () => {
       ['limits/pair/192.0.2.1', /1 part is written, 2 wanted/],
       ['limits/pair/nowhere,x', /one IPv4 or IPv6 address/],
       ['limits/query/%', /write `%25`/],
-      ['limits/query/%ff', /not UTF-8/],
+      ['limits/shared/x,%ff', /header:x-none is not UTF-8/],
       ['limits/all/x', /`global` holds nothing: write `-`/],
     ]) {
       assert.match(

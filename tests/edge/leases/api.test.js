@@ -215,6 +215,7 @@ describe('a call that is wrong', () => {
       ['jobs/-', 'POST', { name: 'w' }, 400, 'unknown field'],
       ['jobs/-', 'POST', { fence: 5 }, 400, 'takes no fence'],
       ['jobs/-', 'POST', '{', 400, 'EOF'],
+      ['jobs/-', 'POST', '["w"]', 400, 'a list where an object belongs'],
       [`jobs/-/${long}`, 'PUT', UNKNOWN, 400, 'an id is 1 to 64'],
       ['jobs/-/', 'PUT', UNKNOWN, 400, 'an id is 1 to 64'],
       ['jobs/-/w', 'PUT', undefined, 400, 'must say the fence'],
@@ -236,6 +237,7 @@ describe('a call that is wrong', () => {
       ['jobs/-/w', 'POST', 'PUT, DELETE'],
       ['jobs/-/w/pause', 'GET', 'POST'],
       ['jobs/-/w/resume', 'DELETE', 'POST'],
+      ['pair/x', 'TRACE', 'GET, POST'],
     ]) {
       const reply = await slots(edge, path, method);
       problem(reply, 405);
