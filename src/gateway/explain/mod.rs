@@ -237,7 +237,7 @@ fn course(request: &Request<'_>, paths: &Paths<'_>, found: Option<&readings::Tak
         Some(found) if found.all().all(|reading| reading.matched.route.limits.is_empty()) => {
             Course::WithoutLimits
         }
-        Some(found) if found.all().all(|reading| is_free(request, reading.matched.route)) => {
+        Some(found) if found.all().all(|reading| is_free(request.method, request.platform, reading.matched.route)) => {
             Course::Preflight
         }
         Some(_) => Course::Limited,
