@@ -127,7 +127,8 @@ impl Verdict {
 pub struct Check {
     /// What the subject may use.
     pub quota: Quota,
-    /// Units the request asks for; 0 is a look. A concurrency limit gives one slot, whatever the cost.
+    /// Units the request asks for; 0 is a look. A concurrency limit gives one slot, whatever the cost, and a look at it
+    /// is refused where a request would be.
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,

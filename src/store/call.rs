@@ -96,7 +96,7 @@ pub struct Check<'a> {
 /// it is good for looks only; a slot is taken with [`slot_arguments`].
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     match quota.algorithm {
-        Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
+        Algorithm::Concurrency => slot_arguments(quota, shadow, ""),
         _ => listed(quota, shadow, "", quota.ttl_ms(), itoa::Buffer::new().format(quota.burst)),
     }
 }
