@@ -212,6 +212,23 @@ describe('a lease', () => {
     assert.ok(took >= last.expires && took <= last.expires + 1000, `${took - last.expires} ms past the lease`);
   });
 
+  test('of a gateway that was stopped beyond it is another’s, and nothing it says changes that', async () => {
+    const [stopped, other] = await Promise.all([world.gateway(short), world.gateway(short)]);
+    const streams = held(world, '/a');
+    const first = await open(stopped, '/a');
+    const [lost] = await holders(world, 'a');
+    process.kill(stopped.pid, 'SIGSTOP');
+    await until(async () => (await open(other, '/a')).response.statusCode === 200, 'the slot');
+    process.kill(stopped.pid, 'SIGCONT');
+    await stopped.logged('lease-lost');
+    streams[0].end();
+    await first.whole();
+    assert.equal((await stopped.send('/b')).status, 429);
+    const now = await holders(world, 'a');
+    assert.equal(now.length, 1);
+    assert.ok(now[0].fence > lost.fence && now[0].fence >= lost.expires * 1024, 'taken when it had ended');
+  });
+
   test('ends the slot of a WebSocket, which nobody sees the end of', async () => {
     world.origin.server.once('upgrade', (asked, socket) => {
       const key = `${asked.headers['sec-websocket-key']}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`;
