@@ -246,8 +246,9 @@ impl Gateway {
         match self.admit_taken(taken, &asked, CostSource::Rules) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
-                if task {
-                    // Each delivery is charged, whatever key the request carries for the origin.
+                // Each delivery is charged, whatever key the request carries for the origin. And no route has slots
+                // beside a key, but a path that is read in two ways may have two routes: there each takes its own.
+                if task || admission.asks.iter().any(settle::is_concurrency) {
                     admission.repeat = None;
                 }
                 let told = [request.method, url.path, url.query];

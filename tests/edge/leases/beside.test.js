@@ -131,6 +131,20 @@ describe('slots beside permits', () => {
   });
 });
 
+test('a repeat under an idempotency key takes a slot of its own, where a path has two routes', async () => {
+  const keyed = limit('keyed', { limit: 9, idempotency: 'header:idempotency-key' });
+  const routes = [route('/{x}', ['keyed']), route('/a/b', ['runs'])];
+  const edge = await world.gateway(policy([keyed, concurrency('runs')], routes));
+  const streams = held(world, '/a%2Fb');
+  const headers = { 'idempotency-key': 'k' };
+  const running = await open(edge, '/a%2Fb', { headers });
+  assert.equal((await holders(world, 'runs')).length, 1);
+  assert.equal((await open(edge, '/a%2Fb', { headers })).response.statusCode, 429);
+  streams[0].end();
+  await running.whole();
+  await untilHeld(world, 'runs', 0);
+});
+
 test('a rate that delays beside one that takes permits: each has its own of the reply', async () => {
   const delayed = { algorithm: 'token-bucket', limit: 10, window: '1s', burst: 1, over_limit: { delay: '20s' } };
   for (const names of [
