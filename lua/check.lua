@@ -12,7 +12,8 @@
 --   limit           units per window, or slots         window          ms; of c the lease
 --   burst           units at once from idle; of c the holder's id, 1 to 64 of A-Z a-z 0-9 _ -
 --   ttl             ms from which on an idle key says nothing
---   cost            units asked for; 0 is a look. Of c anything else takes one slot
+--   cost            units asked for; 0 is a look. Of c anything else takes one slot, and a look is refused where a
+--                   request would be
 -- ARGV[6n+2 ..]     with a charge id: ms to keep it, and the request's fingerprint
 --
 -- Reply: 1 or 0 (let through or not), then four integers for each limit: limit in force, whole units left, ms until
@@ -266,7 +267,7 @@ repeat
       end
       if not banned then
         local clock, living, first = seat.clock, seat.living, seat.first
-        if cost > 0 and living >= limit and not seat.fence then wait = first - clock end
+        if living >= limit and not seat.fence then wait = first - clock end
         seat.taken = charging and wait == 0 and cost > 0
         if seat.taken then
           if seat.fence then first = seat.others else living = living + 1 end

@@ -34,8 +34,8 @@ export class SlotsError extends Error {
   }
 }
 
-/** Longest time that one request asks the gateway to wait, in ms. Longer waits are several requests. */
-const LONGEST_WAIT_MS = 20_000;
+/** Longest time that the gateway waits for one request, in ms. Longer waits are several, each at the end of the queue. */
+const LONGEST_WAIT_MS = 60_000;
 /** How long one request may take beyond the wait that it asks for, in ms. */
 const PATIENCE_MS = 10_000;
 /** Requests for one step where the gateway does not answer. */
@@ -105,19 +105,21 @@ export class Slots {
    * @param {string} method
    * @param {string} path
    * @param {unknown} body
-   * @param {{ waitMs?: number, within?: () => boolean }} [options] `within`: whether asking again still makes sense
+   * @param {{ wait?: () => number, within?: () => boolean }} [options] `wait`: for how long it may still wait, in ms;
+   * `within`: whether asking again still makes sense
    * @returns {Promise<{ status: number, answer: any, retryAfterMs: number }>}
    */
-  async call(method, path, body, { waitMs = 0, within = () => true } = {}) {
+  async call(method, path, body, { wait = () => 0, within = () => true } = {}) {
     let failure = new SlotsError('the gateway was not asked', 0);
     for (let attempt = 0; attempt < ATTEMPTS && within(); attempt += 1) {
       if (attempt > 0) await pause(Math.random() * 100 * 2 ** attempt);
+      const waitMs = Math.ceil(wait());
       try {
-        const response = await fetch(this.#base + path + (waitMs > 0 ? `?wait=${Math.ceil(waitMs)}ms` : ''), {
+        const response = await fetch(this.#base + path + (waitMs > 0 ? `?wait=${waitMs}ms` : ''), {
           method,
           headers: { authorization: `Bearer ${this.#token}`, 'content-type': 'application/json' },
           body: JSON.stringify(body),
-          signal: AbortSignal.timeout(Math.ceil(waitMs) + PATIENCE_MS),
+          signal: AbortSignal.timeout(waitMs + PATIENCE_MS),
         });
         const text = await response.text();
         const answer = text.startsWith('{') ? JSON.parse(text) : {};
@@ -171,8 +173,7 @@ export class Slot {
     // A pause whose answer was lost may not have been heard of.
     if (this.#state !== 'held' && this.#state !== 'paused') return;
     this.#state = 'freed';
-    // What cannot be freed ends with its lease.
-    await this.#slots.call('DELETE', `${this.#path}/${this.id}`, { fence: this.fence }).catch(() => {});
+    await this.#giveBack();
   }
 
   /**
@@ -212,35 +213,50 @@ export class Slot {
    */
   async take(step, body, waitMs) {
     const waited = clock();
+    const left = () => Math.max(0, waitMs - waited());
+    const wait = () => Math.min(left(), LONGEST_WAIT_MS);
     for (;;) {
-      const age = clock();
-      const left = Math.max(0, waitMs - waited());
-      const wait = Math.min(left, LONGEST_WAIT_MS);
-      const { status, answer, retryAfterMs } = await this.#slots.call('POST', this.#path + step, body, {
-        waitMs: wait,
-      });
+      const [age, asked] = [clock(), wait()];
+      const { status, answer, retryAfterMs } = await this.#slots.call('POST', this.#path + step, body, { wait });
       if (status === 200 || status === 201) {
-        this.#held(answer, age);
-        // It was taken at some moment of a long wait; a renewal tells how old the lease is.
-        if (age() < this.#leaseMs / 3 || (await this.#renewed())) return;
+        if (await this.#taken(answer, age, step !== '')) return;
         continue;
       }
       const detail = answer.detail ?? `the gateway answered ${status}`;
       if (status !== 429) throw new SlotsError(detail, status);
       // Without a moment to come back at, waiting helps nothing: the subject is banned.
-      if (left <= wait || retryAfterMs === 0) throw new SlotRefused(detail, retryAfterMs);
+      if (left() === 0 || retryAfterMs === 0) throw new SlotRefused(detail, retryAfterMs);
       // A refusal that came at once is no wait.
-      if (age() < wait) await pause(Math.min(retryAfterMs, wait));
+      if (age() < asked) await pause(Math.min(retryAfterMs, left()));
     }
   }
 
-  /** Renews before anybody has been told of the slot. @returns {Promise<boolean>} whether it is held */
-  async #renewed() {
-    clearTimeout(this.#timer);
-    const age = clock();
-    const { status, answer } = await this.#slots.call('PUT', `${this.#path}/${this.id}`, { fence: this.fence });
-    if (status === 200) this.#held(answer, age);
-    return status === 200;
+  /**
+   * @param {{ fence: number, lease_ms: number }} answer
+   * @param {() => number} age since before it was asked for
+   * @param {boolean} resumed
+   * @returns {Promise<boolean>} whether the slot is held
+   */
+  async #taken(answer, age, resumed) {
+    const { fence } = answer;
+    // It was taken at some moment of a long wait; a renewal tells how old the lease is.
+    if (age() >= answer.lease_ms / 3) {
+      const [later, renewal] = [clock(), await this.#slots.call('PUT', `${this.#path}/${this.id}`, { fence })];
+      if (renewal.status !== 200) return false;
+      [age, answer] = [later, renewal.answer];
+    }
+    this.fence = fence;
+    if (resumed && this.#state === 'freed') {
+      await this.#giveBack();
+      throw new SlotsError('the slot was freed while it was asked for again', 0);
+    }
+    this.#held(answer, age);
+    return true;
+  }
+
+  /** What cannot be given back ends with its lease. */
+  async #giveBack() {
+    await this.#slots.call('DELETE', `${this.#path}/${this.id}`, { fence: this.fence }).catch(() => {});
   }
 
   /** @param {{ fence: number, lease_ms: number }} answer @param {() => number} age */
@@ -255,7 +271,9 @@ export class Slot {
   /** @param {number} afterMs since the last success */
   #beat(afterMs) {
     clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#renew(), Math.max(0, afterMs - this.#age()));
+    // At the lease's end at the latest, where it is lost.
+    const due = Math.min(afterMs, this.#leaseMs) - this.#age();
+    this.#timer = setTimeout(() => this.#renew(), Math.max(0, due));
   }
 
   async #renew() {

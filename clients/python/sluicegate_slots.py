@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import random
 import threading
 import time
@@ -27,8 +28,8 @@ import urllib.parse
 import urllib.request
 import uuid
 
-#: Longest time that one request asks the gateway to wait, in seconds. Longer waits are several requests.
-LONGEST_WAIT = 20.0
+#: Longest time that the gateway waits for one request, in seconds. Longer waits are several, each at the end of the queue.
+LONGEST_WAIT = 60.0
 #: How long one request may take beyond the wait that it asks for, in seconds.
 PATIENCE = 10.0
 #: Requests for one step where the gateway does not answer.
@@ -93,15 +94,19 @@ class Slots:
         slot._take("", {"id": slot.id}, wait)
         return slot
 
-    def _call(self, method: str, path: str, body: dict, wait: float = 0.0, within=lambda: True):
-        """One call, made again where there is no answer or the store is away: every one is idempotent."""
+    def _call(self, method: str, path: str, body: dict, wait=lambda: 0.0, within=lambda: True):
+        """One call, made again where there is no answer or the store is away: every one is idempotent.
+
+        ``wait`` says for how long it may still wait, in seconds; ``within`` whether asking again still makes sense.
+        """
         failure = SlotsError("the gateway was not asked")
-        query = f"?wait={int(wait * 1000) + 1}ms" if wait > 0 else ""
         for attempt in range(ATTEMPTS):
             if not within():
                 break
             if attempt:
                 time.sleep(random.random() * 0.1 * 2**attempt)
+            waits = wait()
+            query = f"?wait={math.ceil(waits * 1000)}ms" if waits > 0 else ""
             request = urllib.request.Request(
                 self._base + path + query,
                 method=method,
@@ -109,7 +114,7 @@ class Slots:
                 headers={"authorization": f"Bearer {self._token}", "content-type": "application/json"},
             )
             try:
-                with urllib.request.urlopen(request, timeout=wait + PATIENCE) as response:
+                with urllib.request.urlopen(request, timeout=waits + PATIENCE) as response:
                     return response.status, json.loads(response.read() or b"{}"), 0.0
             except urllib.error.HTTPError as error:
                 with error:
@@ -164,9 +169,12 @@ class Slot:
             self._changed.notify_all()
         # A pause whose answer was lost may not have been heard of.
         if was in ("held", "paused"):
-            # What cannot be freed ends with its lease.
-            with contextlib.suppress(SlotsError):
-                self._slots._call("DELETE", f"{self._path}/{self.id}", {"fence": self.fence})
+            self._give_back()
+
+    def _give_back(self) -> None:
+        # What cannot be given back ends with its lease.
+        with contextlib.suppress(SlotsError):
+            self._slots._call("DELETE", f"{self._path}/{self.id}", {"fence": self.fence})
 
     @contextlib.contextmanager
     def paused(self, wait: float = 0.0):
@@ -189,10 +197,15 @@ class Slot:
 
     def _take(self, step: str, body: dict, wait: float) -> None:
         waited = _Age()
+
+        def left() -> float:
+            return max(0.0, wait - waited())
+
+        def now() -> float:
+            return min(left(), LONGEST_WAIT)
+
         while True:
-            age = _Age()
-            left = max(0.0, wait - waited())
-            now = min(left, LONGEST_WAIT)
+            age, asked = _Age(), now()
             status, answer, retry_after = self._slots._call("POST", self._path + step, body, wait=now)
             if status in (200, 201):
                 lease = answer["lease_ms"] / 1000
@@ -209,13 +222,19 @@ class Slot:
             if status != 429:
                 raise SlotsError(detail, status)
             # Without a moment to come back at, waiting helps nothing: the subject is banned.
-            if left <= now or not retry_after:
+            if not left() or not retry_after:
                 raise SlotRefused(detail, retry_after)
             # A refusal that came at once is no wait.
-            if age() < now:
-                time.sleep(min(retry_after, now))
+            if age() < asked:
+                time.sleep(min(retry_after, left()))
         with self._changed:
-            self._hold(answer, age)
+            freed = step and self._state == "freed"
+            self.fence = answer["fence"]
+            if not freed:
+                self._hold(answer, age)
+        if freed:
+            self._give_back()
+            raise SlotsError("the slot was freed while it was asked for again")
         threading.Thread(target=self._keep, args=(self.fence,), daemon=True).start()
 
     def _hold(self, answer: dict, age: _Age) -> None:

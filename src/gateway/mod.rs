@@ -232,7 +232,7 @@ impl Gateway {
         };
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if taken.all().all(|reading| is_free(request, reading.matched.route)) {
+        if taken.all().all(|reading| is_free(request.method, request.platform, reading.matched.route)) {
             return self.forward(0, origin, String::new(), String::new(), Vec::new());
         }
         if claims.is_none()
@@ -246,8 +246,9 @@ impl Gateway {
         match self.admit_taken(taken, &asked, CostSource::Rules) {
             Err(answer) => Step::Answer(answer),
             Ok(mut admission) => {
-                if task {
-                    // Each delivery is charged, whatever key the request carries for the origin.
+                // Each delivery is charged, whatever key the request carries for the origin. And no route has slots
+                // beside a key, but a path that is read in two ways may have two routes: there each takes its own.
+                if task || admission.asks.iter().any(settle::is_concurrency) {
                     admission.repeat = None;
                 }
                 let told = [request.method, url.path, url.query];
@@ -349,12 +350,12 @@ fn went_through_us(via: &str) -> bool {
 
 /// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
 /// OPTIONS.
-fn is_free(request: &Request<'_>, route: &Route) -> bool {
+fn is_free(method: &str, platform: &dyn Platform, route: &Route) -> bool {
     let preflight = || {
-        request.method == "OPTIONS"
+        method == "OPTIONS"
             && !route.methods.iter().any(|method| method == "OPTIONS")
-            && request.platform.header("origin").is_some()
-            && request.platform.header("access-control-request-method").is_some()
+            && platform.header("origin").is_some()
+            && platform.header("access-control-request-method").is_some()
     };
     route.limits.is_empty() || preflight()
 }

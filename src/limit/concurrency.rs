@@ -265,20 +265,21 @@ mod tests {
     }
 
     #[test]
-    fn what_costs_nothing_asks_for_no_slot() {
+    fn a_look_is_refused_where_a_request_would_be_and_takes_nothing() {
         let quota = Quota { algorithm: Algorithm::Concurrency, limit: 1, burst: 1, window_ms: LEASE };
-        let check = Check {
-            quota,
-            cost: 0,
-            shadow: false,
-            state: Some(State::Holders(held(&["a"]))),
-            holder: Some(id("b")),
-            ahead_ms: None,
-            more: 0,
+        let look = |holder: Option<&str>, state: Holders| {
+            let state = Some(State::Holders(state));
+            let holder = holder.map(id);
+            let check = Check { quota, cost: 0, shadow: false, state, holder, ahead_ms: None, more: 0 };
+            let decision = decide(&[check], NOW + 1);
+            assert_eq!(decision.writes, [None]);
+            (decision.verdicts[0].remaining, decision.verdicts[0].wait)
         };
-        let decision = decide(&[check], NOW);
-        assert!(decision.allowed && decision.writes == [None]);
-        assert_eq!((decision.verdicts[0].remaining, decision.verdicts[0].wait), (0, Wait::None));
+        for stranger in [None, Some("b")] {
+            assert_eq!(look(stranger, held(&["a"])), (0, Wait::Ms(LEASE - 1)));
+            assert_eq!(look(stranger, held(&[])), (1, Wait::None));
+        }
+        assert_eq!(look(Some("a"), held(&["a"])), (0, Wait::None));
     }
 
     #[test]

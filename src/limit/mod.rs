@@ -127,7 +127,8 @@ impl Verdict {
 pub struct Check {
     /// What the subject may use.
     pub quota: Quota,
-    /// Units the request asks for; 0 is a look. A concurrency limit gives one slot, whatever the cost.
+    /// Units the request asks for; 0 is a look. A concurrency limit gives one slot, whatever the cost, and a look at it
+    /// is refused where a request would be.
     pub cost: u64,
     /// Counts and reports, never refuses.
     pub shadow: bool,
@@ -166,9 +167,7 @@ pub fn decide(checks: &[Check], now_ms: u64) -> Decision {
         .map(|check| {
             let state = State::settle(check.state.as_ref(), &check.quota, now_ms);
             let wait = match (&state, &check.holder) {
-                (State::Holders(holders), Some(id)) if check.cost > 0 => {
-                    holders.wait(Some(id), check.quota.limit, now_ms)
-                }
+                (State::Holders(holders), Some(id)) => holders.wait(Some(id), check.quota.limit, now_ms),
                 _ if check.ahead_ms.is_some() => {
                     let (wait, hold_ms) = state.wait_ahead(check, now_ms);
                     holds.push(hold_ms);

@@ -76,7 +76,6 @@ impl State {
         match self {
             Self::Bucket(bucket) => bucket.wait(quota, cost, now_ms),
             Self::Log(log) => log.wait(quota, cost, now_ms),
-            Self::Holders(_) if cost == 0 => Wait::None,
             Self::Holders(holders) => holders.wait(None, quota.limit, now_ms),
             Self::Windows(windows) if quota.algorithm == Algorithm::FixedWindow => {
                 fixed_window::wait(windows, quota, cost, now_ms)

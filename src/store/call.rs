@@ -96,7 +96,7 @@ pub struct Check<'a> {
 /// it is good for looks only; a slot is taken with [`slot_arguments`].
 pub fn arguments(quota: &Quota, shadow: bool) -> String {
     match quota.algorithm {
-        Algorithm::Concurrency => slot_arguments(quota, shadow, "-"),
+        Algorithm::Concurrency => slot_arguments(quota, shadow, ""),
         _ => listed(quota, shadow, "", quota.ttl_ms(), itoa::Buffer::new().format(quota.burst)),
     }
 }
@@ -255,7 +255,7 @@ mod tests {
     fn a_slot_is_asked_for_under_an_id() {
         let quota = Quota { algorithm: Algorithm::Concurrency, limit: 5, burst: 5, window_ms: 30_000 };
         assert_eq!(slot_arguments(&quota, false, "Ab_-1"), r#","c","5","30000","Ab_-1","32000""#);
-        assert_eq!(arguments(&quota, true), r#","C","5","30000","-","32000""#);
+        assert_eq!(arguments(&quota, true), r#","C","5","30000","","32000""#);
     }
 
     #[test]

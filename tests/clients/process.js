@@ -20,15 +20,25 @@ export const LANGUAGES = [
   },
 ];
 
-/** @typedef {{ event: string, at: number, fence: number, id: string, message: string }} Said */
+/**
+ * @typedef {object} Said
+ * @property {string} event
+ * @property {number} at
+ * @property {number} fence
+ * @property {number[]} fences
+ * @property {boolean[]} admitted
+ * @property {string} id
+ * @property {string} message
+ */
 
 /**
  * @param {(typeof LANGUAGES)[number]} language
  * @param {{ url: string, token: string, limit: string, subject: string[], waitMs?: number }} asked
  * @param {string} [site] a server that is told when work begins and ends
+ * @param {[string, number][]} [writes] resources and fences that its guard is asked about
  */
-export async function startWorker({ command, script }, { waitMs = 0, ...asked }, site = '') {
-  const child = spawn(command, [script, JSON.stringify({ waitMs, ...asked }), site], {
+export async function startWorker({ command, script }, { waitMs = 0, ...asked }, site = '', writes = []) {
+  const child = spawn(command, [script, JSON.stringify({ waitMs, ...asked }), site, JSON.stringify(writes)], {
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   /** @type {Said[]} */

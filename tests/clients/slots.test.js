@@ -7,15 +7,16 @@ import { after, afterEach, describe, test } from 'node:test';
 import { FenceGuard } from '../../clients/javascript/slots.js';
 import { FAULTS } from '../../dev/store/faults.js';
 import { policy } from '../edge/support/policy.js';
+import { slots } from '../edge/support/slots.js';
 import { ADMIN_TOKEN, until, useWorld } from '../edge/support/world.js';
 import { LANGUAGES, startWorker } from './process.js';
 
 const LEASE_MS = 3_000;
 const world = useWorld();
 
-/** @param {number} slots */
-function diagnoses(slots) {
-  const limit = { name: 'diagnoses', algorithm: 'concurrency', limit: slots, lease: `${LEASE_MS}ms` };
+/** @param {number} most */
+function diagnoses(most) {
+  const limit = { name: 'diagnoses', algorithm: 'concurrency', limit: most, lease: `${LEASE_MS}ms` };
   return policy([{ ...limit, key: ['header:x-tenant'], on_store_error: 'closed' }], [], { store: { timeout: '1s' } });
 }
 
@@ -77,12 +78,15 @@ for (const language of LANGUAGES) {
       await first.ask('take');
       first.child.kill('SIGKILL');
       const killed = Date.now();
+      const [{ expires_at_ms }] = await holders(gateway);
       const taken = await second.ask('take');
       assert.equal(taken.event, 'held');
+      // Fences are 1,024 times the store's clock.
+      assert.ok(taken.fence >= expires_at_ms * 1024, 'never two at once');
       assert.ok(taken.at - killed <= LEASE_MS + 1_000, `free after ${taken.at - killed} ms`);
     });
 
-    test('stopped beyond its lease: it knows that it lost, and its fence is refused', async () => {
+    test('stopped beyond its lease: it knows that it lost, and its fence and its renewal are refused', async () => {
       const gateway = await world.gateway(diagnoses(1));
       const [first, second] = [await worker(gateway), await worker(gateway, { waitMs: 9_000 })];
       const held = await first.ask('take');
@@ -92,6 +96,10 @@ for (const language of LANGUAGES) {
       first.child.kill('SIGCONT');
       await first.heard('aborted');
       assert.equal((await first.ask('check')).event, 'lost');
+      const { id, fence } = held;
+      const path = `diagnoses/${encodeURIComponent('a tenant, 100 %')}/${id}`;
+      assert.equal((await slots(gateway, path, 'PUT', { fence })).status, 410);
+      assert.deepEqual((await slots(gateway, path, 'DELETE', { fence })).json(), { freed: false });
       assert.equal((await first.ask('free')).event, 'freed');
       assert.equal((await second.ask('check')).event, 'sure');
       const guard = new FenceGuard();

@@ -3,7 +3,7 @@
 
 import { createInterface } from 'node:readline';
 
-import { LeaseLost, SlotRefused, Slots } from '../../clients/javascript/slots.js';
+import { FenceGuard, LeaseLost, SlotRefused, Slots } from '../../clients/javascript/slots.js';
 
 const { url, token, limit, subject, waitMs } = JSON.parse(process.argv[2]);
 /** @param {object} event */
@@ -11,6 +11,8 @@ const say = (event) => console.log(JSON.stringify({ at: Date.now(), ...event }))
 const slots = new Slots({ url, token });
 /** @type {import('../../clients/javascript/slots.js').Slot} */
 let slot;
+/** @type {Promise<unknown>} */
+let resuming;
 
 /** @type {Record<string, () => Promise<object>>} */
 const words = {
@@ -31,6 +33,15 @@ const words = {
     await slot.resume({ waitMs });
     return { event: 'held', fence: slot.fence, id: slot.id };
   },
+  async resuming() {
+    resuming = slot.resume({ waitMs }).catch((error) => error);
+    return { event: 'resuming' };
+  },
+  async resumed() {
+    const error = await resuming;
+    if (error) throw error;
+    return { event: 'held', fence: slot.fence };
+  },
   async free() {
     await slot.free();
     return { event: 'freed' };
@@ -48,6 +59,26 @@ const words = {
       { waitMs },
     );
     return { event: 'worked', fence: during };
+  },
+  async rest() {
+    const fences = await slots.hold(limit, subject, async (held) => {
+      const before = held.fence;
+      await held.paused(() => fetch(`${process.argv[3]}/in`));
+      held.ensureHeld();
+      return [before, held.fence];
+    });
+    return { event: 'rested', fences };
+  },
+  async fail() {
+    await slots.hold(limit, subject, async () => {
+      throw new Error('the work went wrong');
+    });
+    return { event: 'worked' };
+  },
+  async guard() {
+    const guard = new FenceGuard();
+    const asked = /** @type {[string, number][]} */ (JSON.parse(process.argv[4]));
+    return { event: 'guarded', admitted: asked.map(([resource, fence]) => guard.admits(resource, fence)) };
   },
 };
 

@@ -10,12 +10,14 @@ import urllib.request
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "clients" / "python"))
 
-from sluicegate_slots import LeaseLost, SlotRefused, Slots  # noqa: E402
+from sluicegate_slots import FenceGuard, LeaseLost, SlotRefused, Slots  # noqa: E402
 
 asked = json.loads(sys.argv[1])
 limit, subject, wait = asked["limit"], asked["subject"], asked["waitMs"] / 1000
 slots = Slots(asked["url"], asked["token"])
 slot = None
+resume_thread = None
+resume_error = None
 
 
 def say(**event):
@@ -51,6 +53,28 @@ def resume():
     return {"event": "held", "fence": slot.fence, "id": slot.id}
 
 
+def resuming():
+    global resume_thread
+
+    def resume_it():
+        global resume_error
+        try:
+            slot.resume(wait)
+        except Exception as error:  # noqa: BLE001
+            resume_error = error
+
+    resume_thread = threading.Thread(target=resume_it, daemon=True)
+    resume_thread.start()
+    return {"event": "resuming"}
+
+
+def resumed():
+    resume_thread.join()
+    if resume_error:
+        raise resume_error
+    return {"event": "held", "fence": slot.fence}
+
+
 def free():
     slot.free()
     return {"event": "freed"}
@@ -64,7 +88,29 @@ def work():
     return {"event": "worked", "fence": fence}
 
 
-words = {"take": take, "check": check, "pause": pause, "resume": resume, "free": free, "work": work}
+def rest():
+    with slots.hold(limit, subject) as held:
+        before = held.fence
+        with held.paused():
+            urllib.request.urlopen(f"{sys.argv[2]}/in").read()
+        held.ensure_held()
+        return {"event": "rested", "fences": [before, held.fence]}
+
+
+def fail():
+    with slots.hold(limit, subject):
+        raise ValueError("the work went wrong")
+
+
+def guard():
+    known = FenceGuard()
+    return {"event": "guarded", "admitted": [known.admits(*asked) for asked in json.loads(sys.argv[3])]}
+
+
+words = {
+    word.__name__: word
+    for word in (take, check, pause, resume, resuming, resumed, free, work, rest, fail, guard)
+}
 say(event="ready")
 for line in sys.stdin:
     try:

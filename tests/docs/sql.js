@@ -30,7 +30,8 @@ const translated = (text) =>
     .replaceAll(/INTERVAL '(\d+)' (MINUTE|HOUR|DAY)\b/g, (_, count, unit) =>
       String(count * SECONDS[/** @type {keyof typeof SECONDS} */ (unit)]),
     )
-    .replaceAll(/position\(('[^']*') IN (\w+)\)/g, 'position($1, $2)');
+    .replaceAll(/position\(('[^']*') IN ((?:[^()]|\([^()]*\))+)\)/g, 'position($1, $2)')
+    .replaceAll('format(', 'filled(');
 
 /**
  * A query about decisions, which finds something. There are the columns that the code writes, and no others.
@@ -43,6 +44,9 @@ export function runQuery(text, points) {
   database.function('now', () => Date.now() / 1000);
   database.function('toStartOfInterval', (at, seconds) => Number(at) - (Number(at) % Number(seconds)));
   database.function('position', (needle, hay) => String(hay).indexOf(String(needle)) + 1);
+  database.function('filled', { varargs: true }, (pattern, ...values) =>
+    String(pattern).replaceAll('{}', () => String(values.shift())),
+  );
   const columns = ['timestamp', '_sample_interval', ...columnsOf(points[0])];
   database.exec(`CREATE TABLE sluicegate (${columns.join(', ')})`);
   const insert = database.prepare(`INSERT INTO sluicegate VALUES (${columns.map(() => '?').join(', ')})`);

@@ -130,6 +130,18 @@ describe('preflights', () => {
     assert.equal(left(await edge.send('/a'), 'a'), 2);
   });
 
+  test('are free to the decision API, too', async () => {
+    const edge = await world.gateway(policy([limit('a')]));
+    const headers = { 'cf-connecting-ip': '192.0.2.1', ...preflight.headers };
+    const asked = { method: 'OPTIONS', url: 'https://x.test/a', headers };
+    for (let sent = 0; sent < 9; sent += 1) {
+      const { allowed, limits } = (await edge.check(asked)).json();
+      assert.deepEqual([allowed, limits], [true, []]);
+    }
+    const { 'access-control-request-method': _, ...plain } = headers;
+    assert.equal((await edge.check({ ...asked, headers: plain })).json().limits[0].remaining, 2);
+  });
+
   test('count where the route names OPTIONS', async () => {
     const routes = [route('/a', ['a'], { methods: ['OPTIONS', 'POST'] })];
     const edge = await world.gateway(policy([limit('a')], routes));

@@ -237,10 +237,10 @@ fn course(request: &Request<'_>, paths: &Paths<'_>, found: Option<&readings::Tak
         Some(found) if found.all().all(|reading| reading.matched.route.limits.is_empty()) => {
             Course::WithoutLimits
         }
-        Some(found) if found.all().all(|reading| is_free(request, reading.matched.route)) => {
-            Course::Preflight
+        Some(found) => {
+            let free = found.all().all(|one| is_free(request.method, request.platform, one.matched.route));
+            if free { Course::Preflight } else { Course::Limited }
         }
-        Some(_) => Course::Limited,
     }
 }
 

@@ -4,6 +4,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
+import { FAULTS } from '../../../dev/store/faults.js';
 import { problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from '../support/fields.js';
 import { limit, policy, route } from '../support/policy.js';
 import { concurrency, held, holders, open, untilHeld } from '../support/slots.js';
@@ -236,16 +237,27 @@ describe('slots and rates on one route', () => {
     await untilHeld(world, 'a', 0);
   });
 
-  test('POST check looks at slots and takes none', async () => {
-    const edge = await world.gateway(text);
-    for (let sent = 0; sent < 3; sent += 1) {
-      const { allowed, limits } = (await edge.check({ limits: ['a'], subject: { ip: '192.0.2.1' } })).json();
-      assert.deepEqual([allowed, limits[0].remaining], [true, 1]);
-    }
-    held(world, '/a');
-    await open(edge, '/a');
-    const { limits } = (await edge.check({ limits: ['a'], subject: { ip: '192.0.2.1' } })).json();
-    assert.equal(limits[0].remaining, 0);
-    assert.equal((await holders(world, 'a')).length, 1);
-  });
+  for (const store of ['the store', 'the isolate alone', 'the isolate at its share']) {
+    test(`POST check takes no slot, and where none is left it refuses and charges nothing: ${store}`, async () => {
+      const fields = { on_store_error: 'degraded' };
+      const limits = [limit('rate', { limit: 9, ...fields }), concurrency('a', fields)];
+      const vars = store === 'the isolate alone' ? { UPSTASH_REDIS_REST_URL: undefined } : {};
+      const edge = await world.gateway(policy(limits, undefined, { degraded: { share: 1 } }), vars);
+      if (store === 'the isolate at its share') world.store.faults.always(FAULTS.resetBefore);
+      const check = async () => (await edge.check({ limits: ['rate', 'a'], subject: { ip: '192.0.2.1' } })).json();
+      for (let sent = 1; sent <= 3; sent += 1) {
+        const { allowed, limits } = await check();
+        assert.deepEqual([allowed, limits[0].remaining, limits[1].remaining], [true, 9 - sent, 1]);
+      }
+      const streams = held(world, '/a');
+      const running = await open(edge, '/a');
+      const { allowed, retry_after_ms, limits: said } = await check();
+      assert.deepEqual([allowed, said[0].allowed, said[1].allowed], [false, true, false]);
+      assert.deepEqual([said[0].remaining, said[1].remaining], [5, 0]);
+      assert.ok(retry_after_ms > 0 && retry_after_ms <= 60_000, `${retry_after_ms}`);
+      streams[0].end();
+      await running.whole();
+      await until(async () => (await check()).allowed, 'the slot to be free');
+    });
+  }
 });

@@ -203,13 +203,32 @@ describe('a lease', () => {
     const [last] = await holders(world, 'a');
     let refused = 0;
     await until(async () => {
-      const { status } = await other.send('/b');
-      if (status === 429) refused += 1;
-      return status === 200;
+      const { response } = await open(other, '/a');
+      if (response.statusCode === 429) refused += 1;
+      return response.statusCode === 200;
     }, 'the slot');
-    const took = await storeClock(world);
+    // Fences are 1,024 times the store's clock.
+    const took = Math.floor((await holders(world, 'a'))[0].fence / 1024);
     assert.ok(refused > 0);
     assert.ok(took >= last.expires && took <= last.expires + 1000, `${took - last.expires} ms past the lease`);
+  });
+
+  test('of a gateway that was stopped beyond it is another’s, and nothing it says changes that', async () => {
+    const text = policy([concurrency('a', { lease: '3s' })], routes, { store: { timeout: '1s' } });
+    const [stopped, other] = await Promise.all([world.gateway(text), world.gateway(text)]);
+    const streams = held(world, '/a');
+    const first = await open(stopped, '/a');
+    const [lost] = await holders(world, 'a');
+    process.kill(stopped.pid, 'SIGSTOP');
+    await until(async () => (await open(other, '/a')).response.statusCode === 200, 'the slot');
+    process.kill(stopped.pid, 'SIGCONT');
+    await stopped.logged('lease-lost');
+    streams[0].end();
+    await first.whole();
+    assert.equal((await stopped.send('/b')).status, 429);
+    const now = await holders(world, 'a');
+    assert.equal(now.length, 1);
+    assert.ok(now[0].fence > lost.fence && now[0].fence >= lost.expires * 1024, 'taken when it had ended');
   });
 
   test('ends the slot of a WebSocket, which nobody sees the end of', async () => {

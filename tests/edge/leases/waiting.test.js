@@ -85,6 +85,37 @@ describe('a caller that waits', () => {
   });
 });
 
+describe('a waiter whose client goes', () => {
+  /** A lease ends within the test. */
+  const text = policy([concurrency('jobs', { lease: '2s', key: ['global'] })], [], { store: { timeout: '600ms' } });
+
+  for (const [how, go] of /** @type {const} */ ([
+    [
+      'its connection broken',
+      (/** @type {import('node:http').ClientRequest} */ sent) => sent.socket?.resetAndDestroy(),
+    ],
+    ['in good order', (/** @type {import('node:http').ClientRequest} */ sent) => sent.destroy()],
+  ])) {
+    test(`${how}: holds up the next for no longer than its place or a lease`, async () => {
+      const edge = await world.gateway(text);
+      const first = (await slots(edge, 'jobs/-')).json();
+      const outgoing = request(`${edge.url}/.sluicegate/v1/slots/jobs/-?wait=60s`, {
+        method: 'POST',
+        agent: false,
+        headers: { authorization: `Bearer ${ADMIN_TOKEN}` },
+      });
+      outgoing.on('error', () => {});
+      outgoing.end(JSON.stringify({ id: 'gone' }));
+      await until(async () => (await waiting(edge)).length === 1, 'somebody in the queue');
+      go(outgoing);
+      await slots(edge, `jobs/-/${first.id}`, 'DELETE', { fence: first.fence });
+      const living = await slots(edge, 'jobs/-?wait=30s', 'POST', { id: 'living' });
+      assert.equal(living.status, 201);
+      assert.deepEqual(await waiting(edge), []);
+    });
+  }
+});
+
 describe('a hundred callers', () => {
   test('take one slot after the other in the order they came, through two gateways', async () => {
     const edges = await Promise.all([world.gateway(one), world.gateway(one)]);

@@ -346,7 +346,7 @@ fn one_slot_too_many_is_noticed() {
             server.client().call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", text]).text().to_owned();
         Script { redis: text, redis_sha: sha.leak(), ..script }
     };
-    let check = mistaken(CHECK, "and living >= limit and", "and living > limit and");
+    let check = mistaken(CHECK, "if living >= limit and not", "if living > limit and not");
     let slots = mistaken(SLOTS, "limit - living > ahead", "limit - living >= ahead");
     let server = Server::start();
     let history = run(&server, (check, slots), Trouble::Flush);

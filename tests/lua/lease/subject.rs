@@ -105,7 +105,7 @@ impl Subject {
         let asked = ended || (cost > 0 && last.is_none_or(|last| last > far(now_ms)));
         let clock_ms = if asked { store_ms } else { now_ms };
         let mended = last.is_some_and(|last| last > far(clock_ms)) && holders.mend(quota.window_ms, clock_ms);
-        let wait = if cost > 0 { holders.wait(Some(id), quota.limit, clock_ms) } else { Wait::None };
+        let wait = holders.wait(Some(id), quota.limit, clock_ms);
         Seat { holders, clock_ms, mended, wait }
     }
 
