@@ -200,6 +200,12 @@ mod tests {
         let end = NOW + LEASE;
         assert_eq!((holders.count(end - 1), holders.reset_ms(end - 1)), (1, 1));
         assert_eq!((holders.count(end), holders.reset_ms(end), holders.idle_ms(end)), (0, 0, 0));
+        // The last one's lease keeps the key, however early the first one's ends.
+        let mut two = holders;
+        two.take(&id("b"), LEASE, NOW + 5);
+        let quota = Quota { algorithm: Algorithm::Concurrency, limit: 2, burst: 2, window_ms: LEASE };
+        let state = State::Holders(two);
+        assert_eq!((state.reset_ms(&quota, NOW + 5), state.idle_ms(&quota, NOW + 5)), (LEASE - 5, LEASE));
     }
 
     /// FIELD-REPORTS B52: given back twice, counted never below nothing.
