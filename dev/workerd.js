@@ -9,8 +9,8 @@ import { fileURLToPath } from 'node:url';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const WORKERD = join(root, 'node_modules', '.bin', 'workerd');
 
-/** The compatibility date of wrangler.toml. */
-export const COMPATIBILITY_DATE = '2026-11-01';
+/** The compatibility date of wrangler.toml, unless SLUICEGATE_COMPATIBILITY_DATE says another. */
+export const COMPATIBILITY_DATE = process.env.SLUICEGATE_COMPATIBILITY_DATE || '2026-11-01';
 
 /** The compatibility flags of wrangler.toml. */
 export const COMPATIBILITY_FLAGS = ['enable_request_signal'];
