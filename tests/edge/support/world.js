@@ -126,7 +126,7 @@ export function useWorld() {
       const calls = {};
       const info = await world.client.info('commandstats');
       for (const [, name, count] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)) calls[name] = Number(count);
-      for (const own of ['info', 'config|resetstat']) delete calls[own];
+      for (const own of ['info', 'config', 'config|resetstat']) delete calls[own];
       return calls;
     },
 
