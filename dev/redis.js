@@ -1,4 +1,5 @@
 // A Redis of one's own: a server process on loopback that persists nothing and ends with this process.
+// SLUICEGATE_REDIS names the server's binary, where it is not to be the first that is installed.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -7,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+/** The first of these that is installed is taken, unless another is named. */
 const BINARIES = ['redis-server', 'valkey-server'];
 const START_TIMEOUT_MS = 10_000;
 const PORT_ATTEMPTS = 5;
@@ -97,11 +99,13 @@ const hasExited = (child) => child.exitCode !== null || child.signalCode !== nul
 /** @param {number} port @param {string} dir @param {string[]} args */
 async function launch(port, dir, args) {
   const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', '--dir', dir];
-  for (const binary of BINARIES) {
+  const named = process.env.SLUICEGATE_REDIS;
+  for (const binary of named ? [named] : BINARIES) {
     const child = spawn(binary, [...settings, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     try {
       await once(child, 'spawn');
     } catch (error) {
+      if (named) throw new Error(`SLUICEGATE_REDIS=${named}: ${/** @type {Error} */ (error).message}`);
       if (/** @type {NodeJS.ErrnoException} */ (error).code === 'ENOENT') continue;
       throw error;
     }

@@ -40,7 +40,9 @@ if [ "$("$TOOLS/bin/wasm-bindgen" --version 2>/dev/null)" != "wasm-bindgen $WASM
   cargo install wasm-bindgen-cli --version "$WASM_BINDGEN" --locked --debug --root "$TOOLS" --quiet
 fi
 
-if ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
+if [ -n "${SLUICEGATE_REDIS:-}" ]; then
+  command -v "$SLUICEGATE_REDIS" >/dev/null || fail "SLUICEGATE_REDIS=$SLUICEGATE_REDIS: there is no such program"
+elif ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then
   if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     say 'Redis from Debian'
     apt-get update -qq

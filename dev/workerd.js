@@ -11,8 +11,8 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** The program itself: the command of the package is a script around it, which a SIGKILL would end alone. */
 const WORKERD = /** @type {string} */ (createRequire(import.meta.url)('workerd').default);
 
-/** The compatibility date of wrangler.toml. */
-export const COMPATIBILITY_DATE = '2026-11-01';
+/** The compatibility date of wrangler.toml, unless SLUICEGATE_COMPATIBILITY_DATE says another. */
+export const COMPATIBILITY_DATE = process.env.SLUICEGATE_COMPATIBILITY_DATE || '2026-11-01';
 
 /** The compatibility flags of wrangler.toml. */
 export const COMPATIBILITY_FLAGS = ['enable_request_signal'];

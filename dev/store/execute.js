@@ -1,5 +1,6 @@
 // A parsed request run against Redis, and its answer.
 import { Unavailable } from './backend.js';
+import { NOSCRIPT } from './faults.js';
 import { batchBody, errorBody, replyBody } from './protocol.js';
 
 /** @typedef {import('./protocol.js').Answer} Answer */
@@ -29,7 +30,11 @@ export function createExecutor(backend, rewrite) {
   const prepare = (commands, asSent) => commands.map((command) => (asSent ? { args: command.args } : rewrite(command)));
 
   /** @param {import('./scripts.js').Rewritten} sent @param {Reply} reply @returns {Reply} */
-  const restore = (sent, reply) => (sent.loaded && !(reply instanceof Error) ? Buffer.from(sent.loaded) : reply);
+  function restore(sent, reply) {
+    if (!(reply instanceof Error)) return sent.loaded ? Buffer.from(sent.loaded) : reply;
+    // In Upstash's words, which are Redis's; Valkey has others.
+    return reply.message.startsWith('NOSCRIPT ') ? new Error(NOSCRIPT) : reply;
+  }
 
   /** @param {Command[]} commands @param {boolean} asSent @returns {Promise<Reply[]>} */
   async function pipeline(commands, asSent) {

@@ -106,7 +106,7 @@ pub struct StoreError {
 
 /// Error texts by what they begin with. Redis puts a code in front; Upstash and serverless-redis-http wrap
 /// some (`ERR …`), so a code is looked for at the start and after `ERR `.
-const TEXTS: [(&str, Class); 23] = [
+const TEXTS: [(&str, Class); 24] = [
     ("NOSCRIPT", Class::NoScript),
     ("LOADING", Class::Busy),
     ("BUSY", Class::Busy),
@@ -120,6 +120,8 @@ const TEXTS: [(&str, Class); 23] = [
     ("NOPERM", Class::Misconfigured),
     // Redis 7 of a token that may run a script but not what the script calls.
     ("The user executing the script", Class::Misconfigured),
+    // The same of Valkey.
+    ("ACL failure in script", Class::Misconfigured),
     ("Unauthorized", Class::Misconfigured),
     ("OOM", Class::Full),
     ("MISCONF", Class::Full),
@@ -176,7 +178,8 @@ fn of_words(text: &str) -> Option<(&'static str, Class)> {
     {
         return Some(("Error compiling script", Class::Dialect));
     }
-    if let Some((sign, class)) = TEXTS.into_iter().find(|(start, _)| starts_with(words, start)) {
+    let told = told_in_script(words);
+    if let Some((sign, class)) = TEXTS.into_iter().find(|(start, _)| starts_with(told, start)) {
         return Some((sign, class));
     }
     let bug = BUGS.into_iter().find(|start| starts_with(words, start));
@@ -184,6 +187,14 @@ fn of_words(text: &str) -> Option<(&'static str, Class)> {
         return Some((sign, Class::Bug));
     }
     words.contains(SUSPENDED).then_some((SUSPENDED, Class::Quota))
+}
+
+/// Before Redis 7, what a command was refused with stands at the end of a report of the script that called it:
+/// `Error running script (call to f_…): @user_script:9: @user_script: 9: -OOM …`.
+fn told_in_script(words: &str) -> &str {
+    let report = Some(words).filter(|words| starts_with(words, "Error running script"));
+    let told = report.and_then(|report| report.split_once("@user_script: ")?.1.split_once(": "));
+    told.map_or(words, |(_, told)| told.trim_start_matches('-'))
 }
 
 fn starts_with(text: &str, start: &str) -> bool {
@@ -220,6 +231,22 @@ mod tests {
             (
                 "ERR The user executing the script can't run this command or subcommand script: 7661, on @user_script:1.",
                 Class::Misconfigured,
+            ),
+            (
+                "ERR ACL failure in script: User x has no permissions to run the 'set' command script: 76, on @user_script:1.",
+                Class::Misconfigured,
+            ),
+            (
+                "ERR Error running script (call to f_76): @user_script:9: @user_script: 9: -READONLY You can't write",
+                Class::Busy,
+            ),
+            (
+                "ERR Error running script (call to f_76): @user_script:9: @user_script: 9: -OOM command not allowed",
+                Class::Full,
+            ),
+            (
+                "ERR Error running script (call to f_76): @user_script:9: user_script:9: attempt to index a nil value",
+                Class::Bug,
             ),
             (
                 "ERR This database has been suspended for exceeding the defined budget limit. Please increase budget",

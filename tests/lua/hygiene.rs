@@ -1,10 +1,12 @@
 //! The text of the scripts: what other Redis-likes would refuse, the contract at the top, the two forms.
 
-use std::fs;
+use std::process::Command;
+use std::{env, fs};
 
 use sluicegate::store::script::{CHECK, SETTLE, SLOTS, Script};
+use sluicegate::store::{Class, StoreError};
 
-use super::support::redis::Server;
+use super::support::redis::{Reply, Server};
 
 const FLAGS: &str = "#!lua flags=allow-key-locking\n";
 
@@ -125,13 +127,23 @@ fn the_forms_and_their_hashes_are_what_a_redis_says() {
         assert_eq!(client.call(&["SCRIPT", "LOAD", redis]).text(), redis_sha);
         assert_eq!(upstash, format!("{FLAGS}{redis}"));
         // Why there are two: a plain Redis knows no such flag.
-        client.queue(&["SCRIPT", "LOAD", upstash]);
-        let refused = format!("{:?}", client.flush());
-        assert!(refused.contains("Unexpected flag in script shebang: allow-key-locking"), "{refused}");
+        let Reply::Error(refused) = client.try_call(&["SCRIPT", "LOAD", upstash]).expect("a reply") else {
+            panic!("it takes the line");
+        };
+        assert_eq!(StoreError::of_text(&refused, 400).class, Class::Dialect, "{refused}");
         // SHA-1 of what Upstash is sent, by Redis's own hand.
         let sha = client.call(&["EVAL", "return redis.sha1hex(ARGV[1])", "0", upstash]);
         assert_eq!(sha.text(), upstash_sha);
     }
+}
+
+#[test]
+fn a_named_server_that_is_not_there_is_not_replaced_by_another() {
+    let mut tests = Command::new(env::current_exe().expect("a path"));
+    tests.args(["--exact", "hygiene::the_forms_and_their_hashes_are_what_a_redis_says"]);
+    let run = tests.env("SLUICEGATE_REDIS", "/nowhere/a-server").output().expect("a run");
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(!run.status.success() && said.contains("SLUICEGATE_REDIS=/nowhere/a-server: "), "{said}");
 }
 
 #[test]

@@ -36,6 +36,7 @@ mod play;
 mod property;
 mod random;
 mod reference;
+mod refusals;
 mod rows;
 mod settling;
 mod trace;

@@ -82,7 +82,7 @@ fn the_model_decides_as_the_rows_say() {
 #[test]
 fn the_script_decides_as_the_rows_say() {
     let server = Server::start();
-    let mut stage = Stage::new(server.client());
+    let mut stage = Stage::new(server.client().confined(&[]));
     judge(|trace| {
         let said = stage.replay(trace).map_err(|fault| fault.to_string())?;
         // Numbers that depend on how the store's present lies to the windows, or passes between two calls, are the

@@ -95,6 +95,21 @@ test('a Redis on a port that is taken fails, though another answers there', asyn
   await assert.rejects(startRedis({ port: redis.port }), /ended while starting/);
 });
 
+test('a server that SLUICEGATE_REDIS names and that is not there is not replaced by another', async () => {
+  const script = "await (await import('./dev/redis.js')).startRedis();";
+  const env = { ...process.env, SLUICEGATE_REDIS: '/nowhere/a-server' };
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let text = '';
+  child.stderr.setEncoding('utf8').on('data', (data) => {
+    text += data;
+  });
+  assert.deepEqual(await once(child, 'close'), [1, null], text);
+  assert.match(text, /Error: SLUICEGATE_REDIS=\/nowhere\/a-server: spawn \/nowhere\/a-server ENOENT/);
+});
+
 test('close ends stalled and delayed requests', async () => {
   const store = await startStore({ redis: redis.url });
   store.faults.push(FAULTS.stall);

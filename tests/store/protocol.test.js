@@ -100,7 +100,7 @@ describe('command in the path', () => {
     assert.equal((await raw('/get/foo')).text, JSON.stringify({ result: '{"json":true}' }));
     const { result } = await ask(context.store, ['TTL', 'foo']);
     assert.ok(result > 0 && result <= 100);
-    assert.equal((await raw('/set/foo/other?NX&GET')).text, JSON.stringify({ result: '{"json":true}' }));
+    assert.equal((await raw('/set/foo/other?XX&GET')).text, JSON.stringify({ result: '{"json":true}' }));
   });
 
   test('percent-encoding, and bodies that are not text', async () => {

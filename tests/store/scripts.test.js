@@ -95,14 +95,15 @@ test('line numbers in errors are those of the text sent', async () => {
 });
 
 test('a plain Redis refuses the line: for one request, or as the dialect of an endpoint', async () => {
-  const refused = { error: 'ERR Unexpected flag in script shebang: allow-key-locking' };
+  // A Redis before 7 takes it for Lua.
+  const refused = /^ERR (Unexpected flag in script shebang: allow-key-locking|Error compiling script .*near '#')$/;
   context.store.faults.push(FAULTS.plainRedis);
-  assert.deepEqual(await ask(context.store, ['EVAL', SCRIPT, 1, 'k']), refused);
+  assert.match((await ask(context.store, ['EVAL', SCRIPT, 1, 'k'])).error, refused);
   assert.deepEqual(await ask(context.store, ['EVAL', SCRIPT, 1, 'k']), { result: 1 });
 
   const plain = await startStore({ redis: context.redis.url, dialect: 'redis' });
   try {
-    assert.deepEqual(await ask(plain, ['EVAL', SCRIPT, 1, 'k']), refused);
+    assert.match((await ask(plain, ['EVAL', SCRIPT, 1, 'k'])).error, refused);
     assert.deepEqual(await ask(plain, ['EVALSHA', sha1(SCRIPT), 1, 'k']), NOSCRIPT);
   } finally {
     await plain.close();

@@ -1,18 +1,21 @@
 //! A Redis of a test's own, and the little of its protocol that tests speak.
 //!
 //! The server listens on a Unix socket in a directory of its own: no port that another test could take. It persists
-//! nothing and ends when it is dropped.
+//! nothing and ends when it is dropped. `SLUICEGATE_REDIS` names the server's binary, where it is not to be the first
+//! that is installed.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, io, thread};
 
-/// The first of these that is installed is the one tested against.
+/// The first of these that is installed is the one tested against, unless another is named.
 const BINARIES: [&str; 2] = ["redis-server", "valkey-server"];
+/// Its socket, in a directory of its own.
+const SOCKET: &str = "redis.sock";
 /// Longest that a server may take to answer; a machine can be busy.
 const START: Duration = Duration::from_secs(20);
 /// A reply that takes longer means that a test hangs.
@@ -27,16 +30,19 @@ pub struct Server {
 impl Server {
     /// Starts one and waits until it answers.
     pub fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// The same with more of the server's own options.
+    pub fn start_with(options: &[&str]) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let own = format!("sluicegate-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let directory = env::temp_dir().join(own);
         fs::create_dir_all(&directory).expect("a temporary directory");
-        let child = BINARIES.iter().find_map(|binary| launch(binary, &directory)).unwrap_or_else(|| {
-            panic!(
-                "no Redis: neither {} is on PATH (Debian: apt-get install redis-server)",
-                BINARIES.join(" nor ")
-            )
-        });
+        let socket = directory.join(SOCKET);
+        let [place, socket] = [&directory, &socket].map(|path| path.to_str().expect("a path in UTF-8"));
+        let own = ["--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no", "--dir", place];
+        let child = launch(&[&own, options].concat());
         let server = Self { child, directory };
         let deadline = Instant::now() + START;
         while server.open().and_then(|mut client| client.try_call(&["PING"])).is_err() {
@@ -58,12 +64,13 @@ impl Server {
             reader: BufReader::new(stream.try_clone()?),
             writer: stream,
             pending: Vec::new(),
-            owed: 0,
+            owed: Vec::new(),
+            besides: None,
         })
     }
 
     fn socket(&self) -> PathBuf {
-        self.directory.join("redis.sock")
+        self.directory.join(SOCKET)
     }
 }
 
@@ -76,16 +83,21 @@ impl Drop for Server {
     }
 }
 
-fn launch(binary: &str, directory: &Path) -> Option<Child> {
-    Command::new(binary)
-        .args(["--port", "0", "--unixsocket", "redis.sock", "--save", "", "--appendonly", "no", "--dir"])
-        .arg(directory)
-        .current_dir(directory)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()
+fn launch(options: &[&str]) -> Child {
+    let named = env::var("SLUICEGATE_REDIS").ok().filter(|name| !name.is_empty());
+    let start = |binary: &str| {
+        let mut command = Command::new(binary);
+        command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()
+    };
+    match named {
+        Some(name) => start(&name).unwrap_or_else(|error| panic!("SLUICEGATE_REDIS={name}: {error}")),
+        None => BINARIES.into_iter().find_map(|binary| start(binary).ok()).unwrap_or_else(|| {
+            panic!(
+                "no Redis: neither {} is on PATH (Debian: apt-get install redis-server)",
+                BINARIES.join(" nor ")
+            )
+        }),
+    }
 }
 
 /// One reply.
@@ -146,20 +158,48 @@ pub struct Client {
     reader: BufReader<UnixStream>,
     writer: UnixStream,
     pending: Vec<u8>,
-    owed: usize,
+    /// For each reply to come, whether it was asked for.
+    owed: Vec<bool>,
+    /// Of one whose scripts are confined: what they may touch besides.
+    besides: Option<&'static [&'static str]>,
 }
 
 impl Client {
+    /// The same, whose scripts may touch the keys that they name in KEYS, these besides, and no other: what Upstash holds
+    /// a script to that opens with `allow-key-locking`. Nobody else may use the server meanwhile.
+    pub fn confined(self, besides: &'static [&'static str]) -> Self {
+        Self { besides: Some(besides), ..self }
+    }
+
     /// Queues a command.
     pub fn queue<A: AsRef<[u8]>>(&mut self, command: &[A]) {
+        let command: Vec<&[u8]> = command.iter().map(AsRef::as_ref).collect();
+        match self.besides.filter(|_| command[0].starts_with(b"EVAL")) {
+            None => self.push(&command, true),
+            Some(besides) => {
+                let count: usize = String::from_utf8_lossy(command[2]).parse().expect("a number of keys");
+                let may =
+                    command[3..3 + count].iter().copied().chain(besides.iter().map(|key| key.as_bytes()));
+                let may: Vec<Vec<u8>> = may.map(|key| [b"~", key].concat()).collect();
+                let rights = ["ACL", "SETUSER", "default", "resetkeys"].map(str::as_bytes);
+                self.push(
+                    &rights.into_iter().chain(may.iter().map(Vec::as_slice)).collect::<Vec<_>>(),
+                    false,
+                );
+                self.push(&command, true);
+                self.push(&["ACL", "SETUSER", "default", "allkeys"].map(str::as_bytes), false);
+            }
+        }
+    }
+
+    fn push(&mut self, command: &[&[u8]], wanted: bool) {
         self.pending.extend_from_slice(format!("*{}\r\n", command.len()).as_bytes());
         for part in command {
-            let part = part.as_ref();
             self.pending.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
             self.pending.extend_from_slice(part);
             self.pending.extend_from_slice(b"\r\n");
         }
-        self.owed += 1;
+        self.owed.push(wanted);
     }
 
     /// Sends what is queued; the replies in order.
@@ -187,7 +227,15 @@ impl Client {
     fn try_flush(&mut self) -> io::Result<Vec<Reply>> {
         let sent = std::mem::take(&mut self.pending);
         self.writer.write_all(&sent)?;
-        (0..std::mem::take(&mut self.owed)).map(|_| self.read()).collect()
+        let mut replies = Vec::new();
+        for wanted in std::mem::take(&mut self.owed) {
+            match self.read()? {
+                reply if wanted => replies.push(reply),
+                Reply::Error(text) => return Err(io::Error::other(text)),
+                _ => {}
+            }
+        }
+        Ok(replies)
     }
 
     fn read(&mut self) -> io::Result<Reply> {

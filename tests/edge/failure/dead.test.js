@@ -105,7 +105,7 @@ describe('alive, and of no use', () => {
   });
 
   test('a token that may read only: one call, and one with the script’s text', async () => {
-    const sign = /^(NOPERM|The user executing the script)$/;
+    const sign = /^(NOPERM|The user executing the script|ACL failure in script)$/;
     await withUser(['-set'], () => dead({ reason: 'misconfigured', sign, calls: 2 }));
   });
 

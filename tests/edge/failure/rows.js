@@ -37,6 +37,10 @@ const MISCONFIGURED = [
     "ERR The user executing the script can't run this command or subcommand script: 76, on @user_script:1.",
     'The user executing the script',
   ],
+  [
+    "ERR ACL failure in script: User x has no permissions to run the 'set' command script: 76, on @user_script:1.",
+    'ACL failure in script',
+  ],
   ['Unauthorized', 'Unauthorized'],
 ];
 
@@ -51,6 +55,10 @@ const QUOTA = [
 /** @type {[string, string][]} */
 const FULL = [
   ["OOM command not allowed when used memory > 'maxmemory'. script: 76, on @user_script:1.", 'OOM'],
+  [
+    "ERR Error running script (call to f_76): @user_script:9: @user_script: 9: -OOM command not allowed when used memory > 'maxmemory'.",
+    'OOM',
+  ],
   ['ERR DB capacity quota exceeded. Threshold: 268435456 bytes, Usage: 268979370 bytes.', 'DB capacity quota exceeded'],
   ['MISCONF Redis is configured to save RDB snapshots, but is unable to persist to disk.', 'MISCONF'],
   ['NOREPLICAS Not enough good replicas to write. script: 76, on @user_script:1.', 'NOREPLICAS'],
@@ -83,7 +91,7 @@ const told = (reason, texts, calls) =>
     return { name: text, fault: says(text), reason, sign, charged: 0, calls, repeatable: false };
   });
 
-/** Every error text of SPEC section 5, as Redis, Upstash or an older Redis words it. */
+/** Every error text of SPEC section 5, as Redis, Upstash, Valkey or an older Redis words it. */
 export const TEXTS = [
   ...told('busy', BUSY, 2),
   ...told('misconfigured', MISCONFIGURED, 1),

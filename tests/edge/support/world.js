@@ -1,5 +1,8 @@
 // What a test file runs in: one Redis, one store endpoint and one origin, empty before each test; gateways as tests ask
 // for them, each a workerd process and so an isolate of its own.
+//
+// SLUICEGATE_DIALECT is the `store.dialect` of every policy that says none: `upstash`, or `redis` before an endpoint that
+// hands scripts on as they are. Without it the dialect is `auto`, and the endpoint takes either.
 import { after, afterEach, before, beforeEach } from 'node:test';
 import { createClient } from 'redis';
 import { startRedis } from '../../../dev/redis.js';
@@ -13,6 +16,20 @@ import { startOrigin } from './origin.js';
 /** @typedef {import('./client.js').Reply} Reply */
 
 export const ADMIN_TOKEN = 'admin-token-for-tests';
+
+/** The dialect asked for. */
+export const DIALECT = dialectAsked();
+
+function dialectAsked() {
+  const dialect = process.env.SLUICEGATE_DIALECT;
+  if (!dialect) return undefined;
+  if (dialect === 'upstash' || dialect === 'redis') return dialect;
+  throw new Error(`SLUICEGATE_DIALECT=${dialect}: upstash or redis is wanted`);
+}
+
+/** @param {any} policy @returns {unknown} the same in the dialect asked for, unless it says one */
+const spoken = (policy) =>
+  DIALECT && typeof policy === 'object' ? { ...policy, store: { dialect: DIALECT, ...policy.store } } : policy;
 
 /**
  * @typedef {object} Edge a gateway that runs
@@ -68,8 +85,7 @@ export async function until(true_, what, ms = 10_000) {
   }
 }
 
-/** @param {{ dialect?: 'upstash' | 'redis' }} [options] */
-export function useWorld({ dialect } = {}) {
+export function useWorld() {
   const world = {
     redis: /** @type {import('../../../dev/redis.js').Redis} */ ({}),
     store: /** @type {import('../../../dev/store/server.js').Store} */ ({}),
@@ -93,7 +109,7 @@ export function useWorld({ dialect } = {}) {
         UPSTASH_REDIS_REST_TOKEN: world.store.token,
         ORIGIN: world.origin.url,
         ADMIN_TOKEN,
-        POLICY: policy,
+        POLICY: spoken(policy),
       };
       const set = Object.entries({ ...usual, ...vars }).filter(([, value]) => value !== undefined);
       const workerd = await startWorkerd({ ...options, vars: Object.fromEntries(set), services });
@@ -110,7 +126,7 @@ export function useWorld({ dialect } = {}) {
       const calls = {};
       const info = await world.client.info('commandstats');
       for (const [, name, count] of info.matchAll(/^cmdstat_([^:]+):calls=(\d+)/gm)) calls[name] = Number(count);
-      for (const own of ['info', 'config|resetstat']) delete calls[own];
+      for (const own of ['info', 'config', 'config|resetstat']) delete calls[own];
       return calls;
     },
 
@@ -125,7 +141,7 @@ export function useWorld({ dialect } = {}) {
     const onRedis = (/** @type {'up' | 'down'} */ state) => {
       world.redisIs = state;
     };
-    world.store = await startStore({ redis: world.redis.url, dialect, onRedis });
+    world.store = await startStore({ redis: world.redis.url, dialect: DIALECT, onRedis });
     world.origin = await startOrigin();
     world.client = createClient({ url: world.redis.url, socket: { reconnectStrategy: () => 10 } });
     world.client.on('error', () => {});

@@ -17,7 +17,7 @@ use super::subject::Life;
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
 
 /// Where the scripts find the store's clock while they are tested.
-const CLOCK: &str = "clock";
+pub const CLOCK: &str = "clock";
 /// A key that would expire sooner in a trace is given this long, so that no machine is too slow.
 const SHORTEST_MS: u64 = 1_000;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::Model;
-use super::play::Stage;
+use super::play::{CLOCK, Stage};
 use super::subject::Life;
 use super::trace::{Act, Item, Step, Trace, relative, relative_request};
 
@@ -65,7 +65,7 @@ fn the_model_decides_as_the_rows_say() {
 #[test]
 fn the_scripts_decide_as_the_rows_say() {
     let server = Server::start();
-    let mut stage = Stage::new(server.client());
+    let mut stage = Stage::new(server.client().confined(&[CLOCK]));
     judge(|trace| {
         let mut lane = stage.lane(trace);
         trace.steps.iter().try_for_each(|step| {

@@ -14,7 +14,7 @@ use super::model::{KEPT_MS, Model, Said};
 use super::trace::{Act, Step, Trace};
 
 /// Where the scripts find the store's clock.
-const CLOCK: &str = "clock";
+pub const CLOCK: &str = "clock";
 /// No key lives shorter; a history must be over well before.
 const STALE: Duration = Duration::from_millis(1_500);
 /// How often a history is tried that the machine did not get through in time.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::{Model, Said};
-use super::play::Stage;
+use super::play::{CLOCK, Stage};
 use super::trace::Trace;
 
 /// All of them, in the order of their files.
@@ -48,7 +48,7 @@ fn the_model_settles_as_the_rows_say() {
 #[test]
 fn the_script_settles_as_the_rows_say() {
     let server = Server::start();
-    let mut stage = Stage::new(server.client());
+    let mut stage = Stage::new(server.client().confined(&[CLOCK]));
     judge(|trace| {
         let said = stage.replay(trace).map_err(|fault| fault.to_string())?;
         hold(trace, &said)
