@@ -190,6 +190,14 @@ mod tests {
         });
     }
 
+    /// As for a plan that has none.
+    #[test]
+    fn where_there_are_no_slots_none_ever_comes() {
+        let refused =
+            take((&mut Holders::default(), &mut Waiting::default()), &"a".into(), (0, 10_000), None, NOW);
+        assert_eq!(refused, Turn::Refused(Ahead { wait: Wait::Never, waiters: 0 }));
+    }
+
     #[test]
     fn who_leaves_is_gone() {
         let mut waiting = queue(&["a", "b"]);

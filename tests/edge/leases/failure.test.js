@@ -101,9 +101,14 @@ describe('while the store fails', () => {
     world.store.faults.always({ ...FAULTS.resetBefore, match: (command) => command.includes('free') });
     streams[0].end();
     await first.whole();
+    assert.equal((await edge.logged('store-failing')).length, 1);
+    world.store.faults.clear();
+    assert.deepEqual(
+      (await holders(world, 'a')).map(({ fence }) => fence),
+      [taken.fence],
+    );
     await until(async () => (await edge.send('/b')).status === 200, 'the slot');
     assert.ok((await storeClock(world)) <= taken.expires + 2000);
-    assert.equal((await edge.logged('store-failing')).length, 1);
   });
 
   test('a renewal that fails is made again, and the slot is kept', async () => {
