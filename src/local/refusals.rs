@@ -140,6 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn one_subject_is_forgotten_and_no_other() {
+        let mut refusals = Refusals::new(10_000);
+        for subject in ["a", "b"] {
+            refusals.note(&key(subject), QUOTA, 1, refused(700), 0);
+        }
+        refusals.forget(&key("a"));
+        assert_eq!(refusals.recall(&key("a"), QUOTA, 1, 0), None);
+        assert_eq!(refusals.recall(&key("b"), QUOTA, 1, 0), Some(refused(700)));
+    }
+
+    #[test]
     fn bounded() {
         let mut refusals = Refusals::new(10_000);
         for subject in 0..30_000 {
