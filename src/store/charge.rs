@@ -43,3 +43,23 @@ impl ChargeId {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_a_call_holds_all_that_tells_it_from_others() {
+        let half = ChargeId::of_call(0.5, 0x1a, 0x2b, 150);
+        assert_eq!((&*half.id, half.kept_ms), ("10000000000000-1a-2b", 2_150));
+        for (random, drawn) in [(0.0, "0"), (1.0, "20000000000000"), (-3.0, "0"), (f64::NAN, "0")] {
+            assert_eq!(&*ChargeId::of_call(random, 0, 0, 0).id, format!("{drawn}-0-0"));
+        }
+    }
+
+    #[test]
+    fn a_key_is_kept_for_a_window_within_bounds() {
+        let kept = [1, 60_001, u64::MAX].map(|window_ms| ChargeId::of_key("k", "f", window_ms).kept_ms);
+        assert_eq!(kept, [60_000, 60_001, 86_400_000]);
+    }
+}

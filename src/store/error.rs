@@ -271,6 +271,28 @@ mod tests {
     }
 
     #[test]
+    fn what_each_class_is_called_and_comes_to() {
+        let rows = [
+            (Class::NoScript, "noscript", Retry::No, Ending::Neutral),
+            (Class::Dialect, "dialect", Retry::No, Ending::Neutral),
+            (Class::Busy, "busy", Retry::Yes, Ending::Failed),
+            (Class::Unreachable, "unreachable", Retry::WithChargeId, Ending::Failed),
+            (Class::Malformed, "malformed", Retry::WithChargeId, Ending::Failed),
+            (Class::Throttled, "throttled", Retry::No, Ending::LeaveAlone(7)),
+            (Class::Misconfigured, "misconfigured", Retry::No, Ending::Hopeless),
+            (Class::Quota, "quota", Retry::No, Ending::Hopeless),
+            (Class::Full, "full", Retry::No, Ending::Failed),
+            (Class::Bug, "bug", Retry::No, Ending::Neutral),
+        ];
+        assert_eq!(rows.map(|(class, ..)| class), CLASSES);
+        for (index, (class, word, retry, ending)) in rows.into_iter().enumerate() {
+            assert_eq!((class.index(), class.word(), class.retry()), (index, word, retry));
+            assert_eq!(class.ending(Some(7)), ending, "{word}");
+        }
+        assert_eq!(Class::Throttled.ending(None), Ending::LeaveAlone(0));
+    }
+
+    #[test]
     fn an_unknown_text_goes_by_its_status() {
         for (status, text, class) in [
             (429, "slow down", Class::Throttled),
