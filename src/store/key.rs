@@ -65,3 +65,40 @@ fn stem(prefix: &str, cluster: bool, limit: &str, what: &str) -> String {
     let prefix = if cluster { format!("{{{prefix}}}") } else { prefix.to_owned() };
     format!("{prefix}:{SCHEMA}:{limit}:{what}:")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_key_has_its_name() {
+        let state = |algorithm| state_stem("sg", false, "api", algorithm, 60_000);
+        assert_eq!(
+            [
+                state(Algorithm::TokenBucket),
+                state(Algorithm::FixedWindow),
+                state(Algorithm::SlidingWindow),
+                state(Algorithm::SlidingLog),
+                state(Algorithm::Concurrency),
+                override_stem("sg", false, "api"),
+                queue_stem("sg", false, "api"),
+                charge_stem("sg", false),
+                task_stem("sg", false),
+                settlement_stem("sg", false),
+            ],
+            [
+                "sg:1:api:b1m:",
+                "sg:1:api:f1m:",
+                "sg:1:api:s1m:",
+                "sg:1:api:l1m:",
+                "sg:1:api:c:",
+                "sg:1:api:override-instead-of-the-policy-s-limit:",
+                "sg:1:api:queue:",
+                "sg:1::charge:",
+                "sg:1::task:",
+                "sg:1::settled:",
+            ]
+        );
+        assert_eq!(state_stem("sg", true, "api", Algorithm::FixedWindow, 1), "{sg}:1:api:f1ms:");
+    }
+}
