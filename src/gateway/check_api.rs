@@ -13,7 +13,7 @@ use super::outcome::Outcome;
 use super::prepared::Prepared;
 use super::problem::{self, bad_request};
 use super::readings::{Asked, Paths};
-use super::{Gateway, OWN, Request, is_free, settle, slots_api, task_calls};
+use super::{Gateway, OWN, Request, settle, slots_api, task_calls};
 use crate::store::Ask;
 use crate::subject::request::{canonical_host, has_plain_authority, split_url};
 use crate::subject::{Claims, Platform};
@@ -229,7 +229,7 @@ impl Gateway {
         if platform.0.len() < question.headers.len() {
             return Err(bad_request("a header is named twice, in other letters").into());
         }
-        if taken.all().all(|reading| is_free(method, &platform, reading.matched.route)) {
+        if taken.are_free(method, &platform) {
             return Ok(admit::Admission::default());
         }
         if claims.is_none()

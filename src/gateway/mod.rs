@@ -77,7 +77,7 @@ use secret::Secret;
 use slot_calls::SlotCalls;
 
 use crate::local::{Permits, Refusals, Table};
-use crate::policy::{PolicyError, Route, Unmatched};
+use crate::policy::{PolicyError, Unmatched};
 use crate::store::breaker::Breaker;
 use crate::store::retry::Budget;
 use crate::store::{Form, Inflight};
@@ -232,7 +232,7 @@ impl Gateway {
         };
         let (index, route) = (taken.first.matched.index, taken.first.matched.route);
         let origin = route.origin.as_ref().map(origin_text);
-        if taken.all().all(|reading| is_free(request.method, request.platform, reading.matched.route)) {
+        if taken.are_free(request.method, request.platform) {
             return self.forward(0, origin, String::new(), String::new(), Vec::new());
         }
         if claims.is_none()
@@ -346,16 +346,4 @@ impl Gateway {
 /// Whether a `Via` header (RFC 9110 section 7.6.3) names us.
 fn went_through_us(via: &str) -> bool {
     via.split(',').any(|hop| hop.split_whitespace().nth(1).is_some_and(|by| by.eq_ignore_ascii_case(VIA)))
-}
-
-/// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
-/// OPTIONS.
-fn is_free(method: &str, platform: &dyn Platform, route: &Route) -> bool {
-    let preflight = || {
-        method == "OPTIONS"
-            && !route.methods.iter().any(|method| method == "OPTIONS")
-            && platform.header("origin").is_some()
-            && platform.header("access-control-request-method").is_some()
-    };
-    route.limits.is_empty() || preflight()
 }

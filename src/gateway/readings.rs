@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use super::admit::{self, Admission, CostSource};
 use super::answer::Answer;
 use super::{Gateway, OWN};
-use crate::policy::Unmatched;
 use crate::policy::path;
 use crate::policy::routes::Matched;
+use crate::policy::{Route, Unmatched};
 use crate::subject::{Claims, HttpRequest, Platform};
 
 /// The readings of a path.
@@ -68,6 +68,23 @@ impl<'a> Taken<'a> {
     pub fn all(&self) -> impl Iterator<Item = &Reading<'a>> {
         std::iter::once(&self.first).chain(&self.others)
     }
+
+    /// Whether none of them counts the request.
+    pub fn are_free(&self, method: &str, platform: &dyn Platform) -> bool {
+        self.all().all(|reading| is_free(method, platform, reading.matched.route))
+    }
+}
+
+/// A route without limits is free, and so is a CORS preflight (Fetch standard, section 3.3.2) unless the route names
+/// OPTIONS.
+fn is_free(method: &str, platform: &dyn Platform, route: &Route) -> bool {
+    let preflight = || {
+        method == "OPTIONS"
+            && !route.methods.iter().any(|method| method == "OPTIONS")
+            && platform.header("origin").is_some()
+            && platform.header("access-control-request-method").is_some()
+    };
+    route.limits.is_empty() || preflight()
 }
 
 /// A request, whatever its path.

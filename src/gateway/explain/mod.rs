@@ -16,7 +16,7 @@ pub use limit::{Applies, Explained};
 
 use super::admit::CostSource;
 use super::readings::{self, Asked, Paths, Reading};
-use super::{Gateway, Request, Step, ahead, bounds, is_free, settle, went_through_us};
+use super::{Gateway, Request, Step, ahead, bounds, settle, went_through_us};
 use crate::policy::routes::Matched;
 use crate::store::Ask;
 use crate::subject::Claims;
@@ -237,10 +237,8 @@ fn course(request: &Request<'_>, paths: &Paths<'_>, found: Option<&readings::Tak
         Some(found) if found.all().all(|reading| reading.matched.route.limits.is_empty()) => {
             Course::WithoutLimits
         }
-        Some(found) => {
-            let free = found.all().all(|one| is_free(request.method, request.platform, one.matched.route));
-            if free { Course::Preflight } else { Course::Limited }
-        }
+        Some(found) if found.are_free(request.method, request.platform) => Course::Preflight,
+        Some(_) => Course::Limited,
     }
 }
 
