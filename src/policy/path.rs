@@ -293,6 +293,12 @@ mod tests {
         ] {
             assert!(odd_readings(raw).iter().any(|path| path == expected), "{raw}: {:?}", odd_readings(raw));
         }
+        // Each way of reading, by itself and with the others.
+        let mut all = odd_readings("/a\\b//..%2Fc");
+        all.sort();
+        all.dedup();
+        let expected = ["/a%5Cb/..%2Fc", "/a%5Cb/c", "/a/b/..%2Fc", "/a/b/c", "/a/c", "/c"];
+        assert_eq!(all, expected);
         for raw in ["/", "/a//b/", "/caf%C3%A9", "/a%20b", "/%zz"] {
             assert_eq!(odd_readings(raw), Vec::<String>::new(), "{raw}");
         }
