@@ -134,3 +134,18 @@ fn routes_name_limits_by_index() {
     assert_eq!(matched.params, [("id", "7")]);
     assert!(policy.router.match_route("GET", "h", "/7/8").is_none());
 }
+
+/// A renewal waits for a retry only where one may be made.
+#[test]
+fn the_least_lease_counts_the_wait_before_a_retry_that_may_be() {
+    let lease = |seconds, budget| {
+        read_toml(&format!(
+            "version = 1\ngateway.origin = 'http://127.0.0.1:8081/'\n\
+             store = {{ timeout = '2900ms', retry = {{ budget = {budget}, backoff = '100ms' }} }}\n\
+             [[limits]]\nname = 'a'\nalgorithm = 'concurrency'\nlimit = 1\nlease = '{seconds}s'\n\
+             key = ['ip']\non_store_error = 'closed'\n"
+        ))
+    };
+    assert!(lease(5, "0.0").is_ok() && lease(4, "0.0").is_err());
+    assert!(lease(6, "0.1").is_ok() && lease(5, "0.1").is_err());
+}
