@@ -184,7 +184,8 @@ pub fn query_value(query: &str, name: &str) -> Option<String> {
 
 /// Percent and plus decoding of a form value; see [`octets`] for bytes that are no UTF-8.
 fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.bytes().any(|byte| byte == b'%' || byte == b'+') {
+    // 0xEF: perhaps U+FFFD, which has a spelling of its own.
+    if !text.bytes().any(|byte| matches!(byte, b'%' | b'+' | 0xEF)) {
         return Cow::Borrowed(text);
     }
     let spaced = text.replace('+', " ");
@@ -264,5 +265,6 @@ mod tests {
         assert_eq!(query_value("a=1&a=2", "a").as_deref(), Some("1"));
         assert_eq!(query_value("", "a"), None);
         assert_ne!(query_value("a=%FF", "a"), query_value("a=%FE", "a"));
+        assert_eq!(query_value("a=\u{fffd}", "a"), query_value("a=%EF%BF%BD", "a"));
     }
 }
