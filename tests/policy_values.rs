@@ -2,7 +2,8 @@
 
 use sluicegate::policy::document::read_toml;
 use sluicegate::policy::{
-    Clock, Cost, Dialect, HeaderDialect, Limit, OnMissingKey, OnStoreError, Origin, Policy, Quota, Unmatched,
+    Clock, Cors, Cost, Dialect, HeaderDialect, Limit, OnMissingKey, OnStoreError, Origin, Policy, Quota,
+    Unmatched,
 };
 
 fn policy(text: &str) -> Policy {
@@ -148,4 +149,16 @@ fn the_least_lease_counts_the_wait_before_a_retry_that_may_be() {
     };
     assert!(lease(5, "0.0").is_ok() && lease(4, "0.0").is_err());
     assert!(lease(6, "0.1").is_ok() && lease(5, "0.1").is_err());
+}
+
+#[test]
+fn scripts_of_anyone_of_some_and_of_nobody() {
+    let cors = |text: &str| policy(text).gateway.cors;
+    assert_eq!(cors(""), Cors::Nobody);
+    assert_eq!(cors("gateway.cors = []"), Cors::Nobody);
+    assert_eq!(cors("gateway.cors = ['*']"), Cors::Anyone);
+    assert_eq!(
+        cors("gateway.cors = ['https://a.example']"),
+        Cors::Listed(vec!["https://a.example".to_owned()])
+    );
 }
