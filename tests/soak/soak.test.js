@@ -85,7 +85,7 @@ function quota(limit, share) {
   return { windowMs, most: 2 * rate, each: limit.algorithm === 'fixed-window' ? rate : undefined };
 }
 
-test(`${SECONDS} s of chaos`, { timeout: (SECONDS + 240) * 1000 }, async (context) => {
+test(`${SECONDS} s of chaos`, { timeout: (2 * SECONDS + 240) * 1000 }, async (context) => {
   context.diagnostic(`again: SLUICEGATE_SEED=${SEED}`);
   const random = numbers(SEED);
   const pick = (/** @type {any[]} */ from) => from[Math.floor(random() * from.length)];
