@@ -94,6 +94,10 @@ fn costs() {
             "cost = { header = 'x-cost', default = 0, max = 9 }",
             Cost { header: Some("x-cost".to_owned()), default: 0, max: 9 },
         ),
+        (
+            "cost = { header = 'x-cost', default = 9, max = 9 }",
+            Cost { header: Some("x-cost".to_owned()), default: 9, max: 9 },
+        ),
     ];
     for (written, cost) in rows {
         assert_eq!(limit(&format!("algorithm = 'sliding-log'\nlimit = 9\n{written}")).cost, cost);
