@@ -166,3 +166,33 @@ fn scripts_of_anyone_of_some_and_of_nobody() {
         Cors::Listed(vec!["https://a.example".to_owned()])
     );
 }
+
+#[test]
+fn the_breaker_by_itself_and_at_its_bounds() {
+    let breaker = policy("").store.breaker;
+    assert_eq!((breaker.window_ms, breaker.min_calls, breaker.probes), (10_000, 5, 2));
+    assert_eq!((breaker.failure_rate, breaker.slow_rate), (0.5, 0.8));
+    assert_eq!((breaker.open_ms, breaker.max_open_ms, breaker.long_open_ms), (1_000, 30_000, 60_000));
+    // Four fifths of the deadline, whichever that is.
+    assert_eq!(breaker.slow_ms, 120);
+    assert_eq!(policy("store.timeout = '1s'").store.breaker.slow_ms, 800);
+    let constant = policy("store.breaker = { open = '5s', max_open = '5s' }").store.breaker;
+    assert_eq!((constant.open_ms, constant.max_open_ms), (5_000, 5_000));
+}
+
+#[test]
+fn a_route_has_as_many_limits_as_it_may() {
+    let text = |count: usize| {
+        let limit =
+            |n| format!("[[limits]]\nname = 'l{n}'\nalgorithm = 'fixed-window'\nlimit = 1\nwindow = '1s'\n");
+        let names: Vec<_> = (0..count).map(|n| format!("'l{n}'")).collect();
+        let limits: String =
+            (0..count).map(|n| limit(n) + "key = ['ip']\non_store_error = 'open'\n").collect();
+        let route = format!("[[routes]]\nname = 'r'\npath = '/'\nlimits = [{}]\n", names.join(", "));
+        format!("version = 1\ngateway.origin = 'http://127.0.0.1:8081/'\n{limits}{route}")
+    };
+    let most = sluicegate::policy::bounds::MAX_LIMITS_PER_ROUTE;
+    let read = read_toml(&text(most)).unwrap_or_else(|errors| panic!("{errors:#?}"));
+    assert_eq!(read.router.routes()[0].limits.len(), most);
+    assert!(read_toml(&text(most + 1)).is_err());
+}
