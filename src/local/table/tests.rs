@@ -89,7 +89,7 @@ fn idle_subjects_make_room() {
     for subject in 0..10 {
         allowed(&mut table, &subject.to_string(), 5, 5, NOW);
     }
-    let later = |subject: u32| allowed(&mut table, &format!("new-{subject}"), 5, 10, NOW + 60_000);
+    let later = |subject: u32| allowed(&mut table, &format!("new-{subject}"), 5, 5, NOW + 60_000);
     assert_eq!((0..10).map(later).sum::<usize>(), 50, "each has a count of its own");
 }
 
