@@ -263,6 +263,15 @@ mod tests {
                 Class::Bug,
             ),
             ("ERR Unexpected flag in script shebang: allow-key-locking", Class::Dialect),
+            (
+                "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#'",
+                Class::Dialect,
+            ),
+            (
+                "ERR Error compiling script (new function): user_script:7: unexpected symbol near '#'",
+                Class::Bug,
+            ),
+            ("ERR Error compiling script (new function): user_script:1: '=' expected near 'x'", Class::Bug),
         ] {
             for status in [200, 400, 401, 500] {
                 assert_eq!(StoreError::of_text(text, status).class, class, "{status} {text}");

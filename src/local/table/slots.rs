@@ -147,6 +147,18 @@ mod tests {
     }
 
     #[test]
+    fn who_is_known_holds_in_its_own_place_also_in_a_full_table() {
+        let mut table = Table::new(1);
+        table.hold(&key("a"), &quota(5), &"1".into(), NOW);
+        let before = table.bytes();
+        table.hold(&key("a"), &quota(5), &"2".into(), NOW + 1);
+        let ids = |now| table.holders(&key("a"), now).into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+        assert_eq!(ids(NOW + 1), ["1".into(), "2".into()]);
+        assert_eq!(ids(NOW + LEASE), ["2".into()]);
+        assert!(table.bytes() > before, "each holder weighs something");
+    }
+
+    #[test]
     fn a_wrong_fence_changes_nothing() {
         let mut table = Table::new(10);
         table.hold(&key("a"), &quota(1), &"1".into(), NOW);

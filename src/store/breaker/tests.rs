@@ -167,8 +167,8 @@ fn calls_are_counted_by_how_they_ended() {
     assert_eq!(breaker.counts(), (3, 1, 1));
     call(&mut breaker, Ending::Answered(1), 16_999);
     assert_eq!(breaker.counts(), (4, 1, 1));
-    call(&mut breaker, Ending::Answered(1), 17_000);
-    assert_eq!(breaker.counts(), (2, 0, 0), "a window later");
+    breaker.permit(17_000, 17_150).unwrap();
+    assert_eq!(breaker.counts(), (1, 0, 0), "a window later");
 }
 
 #[test]
@@ -210,4 +210,19 @@ fn a_window_of_good_calls_makes_the_next_opening_a_first_one() {
         let wait = breaker.opens_in_ms(1_000);
         assert!(wait > most * 9 / 10 && wait <= most, "{good} good calls, then {wait} ms");
     }
+}
+
+#[test]
+fn what_went_well_is_never_bad() {
+    let mut breaker = Breaker::new(Config { failure_rate: 0.0, slow_rate: 0.0, ..CONFIG });
+    for _ in 0..50 {
+        call(&mut breaker, Ending::Answered(1), 0);
+    }
+    assert_eq!(breaker.phase(0), Phase::Closed);
+}
+
+#[test]
+fn phases_have_the_words_of_the_field() {
+    let words = [Phase::Closed, Phase::Open, Phase::HalfOpen].map(Phase::word);
+    assert_eq!(words, ["closed", "open", "half-open"]);
 }
