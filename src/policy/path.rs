@@ -282,6 +282,20 @@ mod tests {
     }
 
     #[test]
+    fn dot_segments_that_are_removed_on_the_way() {
+        for (raw, by_url, kept) in [
+            ("/a/./../b", "/b", "/b"),
+            ("/a//../b", "/a/b", "/a/b"),
+            ("/a/%2E/../b", "/b", "/a/b"),
+            ("/a\\..\\b", "/b", "/a\\..\\b"),
+            ("/..", "/", "/"),
+        ] {
+            let arrives = [URL, KEPT].map(|by| without_dots(raw.as_bytes(), &by));
+            assert_eq!(arrives, [by_url.as_bytes(), kept.as_bytes()], "{raw}");
+        }
+    }
+
+    #[test]
     fn odd_ones() {
         for (raw, expected) in [
             ("/v1//../chat%2F", "/v1/chat"),

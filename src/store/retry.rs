@@ -76,4 +76,16 @@ mod tests {
         assert_eq!(budget.spend(26, 0.5), Some(25));
         assert_eq!(Budget::new(Config { budget: 0.0, ..CONFIG }).spend(100, 0.0), None);
     }
+
+    #[test]
+    fn another_policy_keeps_what_was_saved_unless_nothing_is_retried() {
+        let mut budget = Budget::new(CONFIG);
+        budget.configure(Config { budget: 0.5, backoff_ms: 10 });
+        assert_eq!(budget.spend(100, 0.5), Some(5));
+        assert_eq!(budget.spend(100, 0.5), None);
+        budget.earn();
+        budget.earn();
+        budget.configure(Config { budget: 0.0, ..CONFIG });
+        assert_eq!(budget.spend(100, 0.0), None);
+    }
 }
