@@ -35,7 +35,7 @@ step('build', 'node', 'dev/build.js');
 
 step('host tests, and the scripts on a real Redis', 'cargo', 'test', '--quiet', '--locked');
 const tests = globSync('tests/**/*.test.js', { cwd: root }).sort();
-step('store and gateway', 'node', '--test', '--test-concurrency=2', ...tests);
+step('store and gateway', 'node', '--test', '--test-concurrency=3', ...tests);
 step('deploy, dry run', 'wrangler', 'deploy', '--dry-run', '--outdir', join('target', 'deploy'));
 // Enforces what can be counted: commands a decision, bytes a subject, exact admissions, the size of the Wasm.
 step('benchmarks, short', 'node', 'bench/run.js', '--short');

@@ -8,7 +8,8 @@ import { root } from './pages.js';
 import { check } from './policies.js';
 
 const text = (/** @type {string} */ file) => readFileSync(join(root, file), 'utf8');
-const exists = (/** @type {string} */ file) => assert.ok(existsSync(join(root, file)), `no file ${file}`);
+const exists = (/** @type {string} */ file) =>
+  assert.ok(existsSync(join(root, file)) || globSync(file, { cwd: root }).length > 0, `no file ${file}`);
 /** @type {Record<string, string>} */
 const scripts = JSON.parse(text('package.json')).scripts;
 
