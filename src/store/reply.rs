@@ -219,6 +219,23 @@ mod tests {
     }
 
     #[test]
+    fn a_reply_is_json_of_a_bounded_length_and_a_good_status() {
+        let body = r#"{"result":[1,5,4,1000,0]}"#;
+        for (status, good) in [(200, true), (299, true), (300, false)] {
+            assert_eq!(read(status, body, &[ask(false)]).is_ok(), good, "{status}");
+        }
+        let padded = |length: usize| body.to_owned() + &" ".repeat(length - body.len());
+        assert!(read(200, &padded(LONGEST), &[ask(false)]).is_ok());
+        assert_eq!(read(200, &padded(LONGEST + 1), &[ask(false)]).unwrap_err().sign, "reply too long");
+        for number in ["01", "-01", "+1", "1.0", "", "-"] {
+            assert!(
+                read(200, &body.replace("[1,", &format!("[{number},")), &[ask(false)]).is_err(),
+                "{number}"
+            );
+        }
+    }
+
+    #[test]
     fn fences_follow_the_limits() {
         let slot = |shadow, cost| {
             let asked = ask(shadow);
