@@ -2,7 +2,8 @@
 // provoke into target/provoked/.
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -31,10 +32,11 @@ function run(command, args) {
   execFileSync(command, args, { cwd: root, stdio: 'inherit' });
 }
 
-/** @param {string} file @param {string[]} sources all of which are there */
-function isNewer(file, sources) {
-  const modified = (/** @type {string} */ path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Number.NaN;
-  return sources.every((source) => modified(file) > modified(source));
+/** A digest of files. @param {string[]} paths */
+function digest(paths) {
+  const hash = createHash('sha256');
+  for (const path of paths) hash.update(readFileSync(path));
+  return hash.digest('hex');
 }
 
 /** The half of a build's time, so only when something is new. */
@@ -52,8 +54,10 @@ run('cargo', ['build', '--quiet', ...options, ...wasm, '--locked']);
 const compiled = join(target, 'wasm32-unknown-unknown', profile, 'sluicegate.wasm');
 const bindgen = join(root, '.tools', 'bin', 'wasm-bindgen');
 const [bound, shipped] = [join(bindings, 'core_bg.wasm'), join(out, 'index_bg.wasm')];
-const makers = [bindgen, fileURLToPath(import.meta.url), join(root, 'package-lock.json')];
-if (!isNewer(shipped, [compiled, bound, ...makers])) {
+// By content: cargo may bring back an older file when a flag is set and taken away again.
+const versions = [fileURLToPath(import.meta.url), join(root, 'dev', 'setup.sh'), join(root, 'package-lock.json')];
+const [made, stamp] = [digest([compiled, ...versions]), join(out, 'made-of')];
+if (![bound, shipped, stamp].every((path) => existsSync(path)) || readFileSync(stamp, 'utf8') !== made) {
   rmSync(bindings, { recursive: true, force: true });
   run(bindgen, [
     compiled,
@@ -63,6 +67,7 @@ if (!isNewer(shipped, [compiled, bound, ...makers])) {
   mkdirSync(out, { recursive: true });
   if (provoked) copyFileSync(bound, shipped);
   else optimise();
+  writeFileSync(stamp, made);
 }
 writeFileSync(join(bindings, 'page.js'), await pageModule());
 await build({
