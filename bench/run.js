@@ -74,7 +74,7 @@ function readOptions() {
     if (unknown !== undefined) throw new Error(`no section is named ${unknown}`);
     if (values['write-doc'] && (values.short || values.only)) throw new Error('--write-doc wants a full run');
     const { short } = values;
-    const rounds = wholeNumber(values.rounds, short ? 2 : 7);
+    const rounds = wholeNumber(values.rounds, short ? 1 : 7);
     const requests = wholeNumber(values.requests, short ? 150 : 4000);
     return { ...values, only, effort: { short, rounds, requests } };
   } catch (error) {

@@ -3,6 +3,7 @@
 /**
  * A fault strikes one request. Kinds:
  * - `delay`: waits `ms`, then runs and answers; with `apply` it runs first and answers late
+ * - `hold`: waits for the promise `until`, then runs and answers
  * - `stall`: never answers; with `apply` it runs first
  * - `stall-after-headers`: runs, sends the true headers and no byte of the body
  * - `drip`: runs, then sends the body one byte every `everyMs`
@@ -13,9 +14,10 @@
  * - `noscript`: answers NOSCRIPT and runs nothing
  * - `plain-redis`: leaves the script flags in and the SHAs alone, so that Redis itself refuses the line
  * @typedef {object} Fault
- * @property {'delay' | 'stall' | 'stall-after-headers' | 'drip' | 'reset-before' | 'reset-after' | 'cut' | 'reply'
- *   | 'noscript' | 'plain-redis'} kind
+ * @property {'delay' | 'hold' | 'stall' | 'stall-after-headers' | 'drip' | 'reset-before' | 'reset-after' | 'cut'
+ *   | 'reply' | 'noscript' | 'plain-redis'} kind
  * @property {number} [ms]
+ * @property {Promise<unknown>} [until]
  * @property {number} [everyMs]
  * @property {number} [status]
  * @property {import('node:http').OutgoingHttpHeaders} [headers]
@@ -86,6 +88,7 @@ const error = (text, status = 400) => json(JSON.stringify({ error: text }), stat
 export const FAULTS = {
   delay: (/** @type {number} */ ms) => fault({ kind: 'delay', ms }),
   late: (/** @type {number} */ ms) => fault({ kind: 'delay', ms, apply: true }),
+  hold: (/** @type {Promise<unknown>} */ until) => fault({ kind: 'hold', until }),
   drip: (everyMs = 5) => fault({ kind: 'drip', everyMs }),
   stall: fault({ kind: 'stall' }),
   stallAfterHeaders: fault({ kind: 'stall-after-headers' }),

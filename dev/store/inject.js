@@ -56,6 +56,9 @@ export async function inject(fault, { res, request, run, timers }) {
       await timers.after(fault.ms ?? 0);
       return send(res, early ?? (await run()));
     }
+    case 'hold':
+      await fault.until;
+      return send(res, await run());
     case 'stall':
       if (fault.apply) await run();
       return;

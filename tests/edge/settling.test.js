@@ -7,7 +7,9 @@ import { many } from './support/client.js';
 import { left, problem } from './support/fields.js';
 import { limit, policy, route } from './support/policy.js';
 import { useSettling } from './support/settling.js';
-import { until, useWorld } from './support/world.js';
+import { useWorld } from './support/world.js';
+
+/** @typedef {import('./support/world.js').Edge} Edge */
 
 const world = useWorld();
 const { tokens, settling, isSettlement, charging, counts, untilSettled, used, charges, told } = useSettling(world);
@@ -56,12 +58,11 @@ describe('by the header of the answer', () => {
     await edge.send('/a');
     await untilSettled(edge, 1, 'without_header');
     assert.equal(await used(edge), 1000 + 700);
-    assert.equal(edge.log().filter(({ event }) => event === 'unreadable-cost').length, 1, 'said once, not six times');
+    assert.equal((await edge.logged('unreadable-cost')).length, 1, 'said once, not six times');
     await edge.send('/a?used=5');
     await untilSettled(edge, 2);
     await edge.send('/a?used=x');
-    await edge.logged('unreadable-cost');
-    await until(() => edge.log().filter(({ event }) => event === 'unreadable-cost').length === 2, 'said again');
+    await edge.logged('unreadable-cost', 2);
   });
 
   test('the answer waits for no settlement', async () => {
@@ -185,7 +186,11 @@ describe('by the API', () => {
       (index) => told(index % 2 ? one : other, charges()[index >> 1], costs[index >> 1]),
       32,
     );
-    assert.equal(answers.filter((reply) => reply.json().settled).length, 200);
+    // A call that is made again, its reply having been lost, counts as the one that settled, whoever did.
+    const retries = async (/** @type {Edge} */ edge) => (await call(edge, 'GET', 'status')).json().store.retries;
+    const again = (await retries(one)) + (await retries(other));
+    const settled = answers.filter((reply) => reply.json().settled).length;
+    assert.ok(settled >= 200 && settled <= 200 + again, `${settled} settled, ${again} calls made again`);
     assert.equal(
       await used(one),
       costs.reduce((sum, cost) => sum + cost, 0),

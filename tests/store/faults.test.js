@@ -39,13 +39,24 @@ async function untilCount(expected) {
 
 describe('slow answers', () => {
   test('delay answers after its time, and runs only then', async () => {
-    context.store.faults.push(FAULTS.delay(40));
+    context.store.faults.push(FAULTS.delay(400));
     const began = performance.now();
     const answer = call(context.store, INCR);
     while (context.store.stats.requests === 0) await pause(1);
     assert.equal(await count(), 0);
     assert.equal((await answer).text, '{"result":1}');
-    assert.ok(performance.now() - began >= 39);
+    assert.ok(performance.now() - began >= 399);
+  });
+
+  test('hold waits until it is let go, and runs only then', async () => {
+    /** @type {PromiseWithResolvers<void>} */
+    const { promise, resolve } = Promise.withResolvers();
+    context.store.faults.push(FAULTS.hold(promise));
+    const request = call(context.store, INCR);
+    assert.equal(await Promise.race([outcome(request), pause(40)]), 'waiting');
+    assert.equal(await count(), 0);
+    resolve();
+    assert.equal((await request).text, '{"result":1}');
   });
 
   test('late runs at once and answers after its time', async () => {
@@ -69,6 +80,7 @@ describe('slow answers', () => {
       context.store.faults.push({ ...FAULTS.stall, apply });
       const abort = new AbortController();
       const request = start(abort.signal);
+      if (apply) await untilCount(1);
       assert.equal(await Promise.race([outcome(request), pause(40)]), 'waiting');
       assert.equal(await count(), apply ? 1 : 0);
       abort.abort();

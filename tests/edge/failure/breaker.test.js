@@ -26,7 +26,7 @@ const withBreaker = (breaker, store) =>
     store: { remember: '0s', retry: { budget: 0 }, breaker: { ...LASTING, ...breaker }, ...store },
   });
 
-/** One that opens at the fifth failure, for a moment. */
+/** One that opens for a moment. */
 const BRIEF = { open: '60ms', max_open: '60ms' };
 
 const sleep = (/** @type {number} */ ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -53,7 +53,7 @@ describe('opens', () => {
     world.store.faults.clear();
     assert.equal((await edge.send('/open')).headers['sluicegate-tier'], 'open', 'it is open for a time, not by chance');
     assert.equal(asked(), 5);
-    assert.deepEqual(transitions(edge.log()), ['store-failing malformed']);
+    assert.deepEqual(transitions(await edge.logged('store-failing')), ['store-failing malformed']);
   });
 
   test('not before: four failures, or five among twenty calls', async () => {
@@ -106,13 +106,20 @@ describe('opens', () => {
   });
 
   test('on answers beyond slow_call, and says so', async () => {
-    const edge = await world.gateway(withBreaker({ slow_call: '30ms', ...BRIEF }));
+    const edge = await world.gateway(withBreaker({ slow_call: '30ms' }));
     world.store.faults.push(FAULTS.delay(60), 5);
     const slow = await many(5, () => edge.send('/open'));
     assert.deepEqual(tiers(slow), { store: 5 });
     const replies = await many(10, () => edge.send('/open'));
     assert.deepEqual(tiers(replies), { open: 10 });
     assert.deepEqual(transitions(await edge.logged('store-failing')), ['store-failing slow']);
+  });
+
+  test('on slow answers for a time, and says when it is over', async () => {
+    const edge = await world.gateway(withBreaker({ slow_call: '100ms', ...BRIEF }));
+    world.store.faults.push(FAULTS.delay(200), 5);
+    assert.deepEqual(tiers(await many(5, () => edge.send('/open'))), { store: 5 });
+    await edge.logged('store-failing');
     await until(() => edge.send('/open').then(() => transitions(edge.log()).length === 2), 'the store to be back');
     assert.deepEqual(transitions(edge.log()), ['store-failing slow', 'store-recovered']);
   });
@@ -150,9 +157,14 @@ describe('half-open', () => {
     test(`${probes} at once and no more; closes when they succeed`, async () => {
       const edge = await world.gateway(withBreaker({ ...BRIEF, probes }));
       await opened(edge);
-      world.store.faults.push(FAULTS.delay(300), 100);
-      const replies = await many(60, () => edge.send('/open'));
-      assert.deepEqual(tiers(replies), { store: probes, open: 60 - probes });
+      /** @type {PromiseWithResolvers<void>} */
+      const { promise, resolve } = Promise.withResolvers();
+      world.store.faults.always(FAULTS.hold(promise));
+      let answered = 0;
+      const replies = many(60, () => edge.send('/open').finally(() => (answered += 1)));
+      await until(() => answered >= 60 - probes && asked() >= probes, 'all but the probes to be answered');
+      resolve();
+      assert.deepEqual(tiers(await replies), { store: probes, open: 60 - probes });
       assert.equal(asked(), probes);
       world.store.faults.clear();
       assert.deepEqual(tiers(await many(60, () => edge.send('/open'))), { store: 60 });
@@ -178,12 +190,12 @@ describe('half-open', () => {
     assert.equal(asked(), 3, 'more than one probe failed before it opened');
     // After the first probe it is open for 60 to 120 ms, after the second for 120 to 240.
     assert.ok(gaps[1] >= 59 && gaps[2] >= 119, `${gaps}`);
-    assert.deepEqual(transitions(edge.log()), ['store-failing malformed']);
+    assert.deepEqual(transitions(await edge.logged('store-failing')), ['store-failing malformed']);
   });
 
   test('a client that leaves while its request is the probe gives the permit back', async () => {
     // Whether workerd ends its request with it or not.
-    const edge = await world.gateway(withBreaker({ ...BRIEF, probes: 1 }, { timeout: '200ms' }));
+    const edge = await world.gateway(withBreaker({ ...BRIEF, probes: 1 }, { timeout: '1s' }));
     await opened(edge);
     world.store.faults.push(FAULTS.stall);
     const outgoing = request(`${edge.url}/open`, { headers: { 'cf-connecting-ip': '192.0.2.1' } });

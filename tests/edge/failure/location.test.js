@@ -82,7 +82,7 @@ describe('a limiter that answers', () => {
     const edge = await gateway();
     const replies = await many(4, () => edge.send('/both', { ip: '192.0.2.8' }), 1);
     assert.deepEqual(statuses(replies), { 200: 2, 429: 2 });
-    await edge.logged('asked');
+    await edge.logged('asked', 6);
     const names = keysAsked(edge).map((key) => /^sg:1:([a-z]+):f(1d|17h):192\.0\.2\.8$/.exec(key)?.[1]);
     assert.deepEqual(names, ['degraded', 'second', 'degraded', 'second', 'degraded', 'degraded']);
   });

@@ -170,10 +170,10 @@ describe('refused before the origin has answered', () => {
   test('a thousand of them: few reach the origin, none holds anything, and the next one is served', async () => {
     const edge = await gateway();
     raw.serve = endless;
-    for (let round = 0; round < 10; round += 1) {
+    for (let round = 0; round < 20; round += 1) {
       const first = store.calls.length;
-      const replies = Array.from({ length: 100 }, () => exchange(edge.port, requestOf('GET /closed')));
-      await store.call(first + 100);
+      const replies = Array.from({ length: 50 }, () => exchange(edge.port, requestOf('GET /closed')));
+      await store.call(first + 50);
       for (const call of store.calls.slice(first)) call.reply(REFUSES);
       for (const { status, head, body } of await Promise.all(replies)) {
         assert.equal(status, 429);

@@ -124,7 +124,7 @@ describe('one that strikes', () => {
     const edge = await gateway();
     await provoke(edge, 'panic');
     await provoke(edge, 'quoting');
-    const [literal, quoting] = await edge.logged('panic');
+    const [literal, quoting] = await edge.logged('panic', 2);
     assert.match(literal.at, /^src\/panic\.rs:\d+:\d+$/);
     assert.equal(literal.said, 'provoked');
     assert.match(quoting.at, /^src\/panic\.rs:\d+:\d+$/);

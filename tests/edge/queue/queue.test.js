@@ -252,6 +252,7 @@ describe('what is refused as ever', () => {
     assert.deepEqual(await world.client.keys('*task*'), [], 'nothing is known of what was not accepted');
     queues.work.well = true;
     await accepted(edge, 6);
+    await edge.logged('queue-recovered');
     const events = edge.log().filter(({ event }) => event.startsWith('queue-'));
     assert.deepEqual(
       events.map(({ event, binding }) => [event, binding]),
@@ -266,10 +267,9 @@ describe('what is refused as ever', () => {
     const edge = await gateway(DAILY, { bound: { WORK: queues.work.address } });
     await spend(edge);
     for (let at = 0; at < 2; at += 1) problem(await edge.send('/hooks', hook(1)), 429);
-    assert.deepEqual(
-      edge.log().filter(({ event }) => event === 'no-queue'),
-      [{ event: 'no-queue', binding: 'WORK_DEAD', detail: 'not bound: what would wait there is refused' }],
-    );
+    assert.deepEqual(await edge.logged('no-queue'), [
+      { event: 'no-queue', binding: 'WORK_DEAD', detail: 'not bound: what would wait there is refused' },
+    ]);
     const [{ bound, dead_letters }] = (await numbers(edge)).queues;
     assert.deepEqual([bound, dead_letters], [false, null]);
   });

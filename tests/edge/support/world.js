@@ -38,7 +38,8 @@ const spoken = (policy) =>
  * @property {number} pid
  * @property {() => Record<string, any>[]} log its log so far, parsed
  * @property {() => string} logText
- * @property {(event: string) => Promise<Record<string, any>[]>} logged waits until the event is in the log
+ * @property {(event: string, times?: number) => Promise<Record<string, any>[]>} logged waits until the event is in the
+ *   log, that often at least: lines arrive after the answers of what wrote them
  * @property {Workerd['deliver']} deliver hands it a batch of a queue's messages
  * @property {() => Promise<void>} stop ends it, as a crash would
  * @property {(path: string, options?: Sent) => Promise<Reply>} send
@@ -57,9 +58,10 @@ function edgeOf(workerd) {
     deliver: workerd.deliver,
     stop: workerd.stop,
     logText: () => workerd.log().join('\n'),
-    async logged(event) {
-      await until(() => log().some((line) => line.event === event), `a log line ${event}`);
-      return log().filter((line) => line.event === event);
+    async logged(event, times = 1) {
+      const lines = () => log().filter((line) => line.event === event);
+      await until(() => lines().length >= times, `${times} log lines ${event}`);
+      return lines();
     },
     send: (path, options) => send(workerd.url, path, options),
     check(question, { headers = {}, ...options } = {}) {
