@@ -4,6 +4,7 @@
 //! subject that has used nothing; what each limit comes to is asked of `admit`, one limit at a time, so that a fault
 //! of one does not hide the next.
 
+mod explained;
 mod limit;
 mod text;
 mod words;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-pub use limit::{Applies, Explained};
+pub use explained::{Applies, Explained};
 
 use super::admit::CostSource;
 use super::readings::{self, Asked, Paths, Reading};

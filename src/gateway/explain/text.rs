@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::limit::{Applies, Explained, Numbers, Part, Settles, Waits};
+use super::explained::{Applies, Explained, Numbers, Part, Settles, Waits};
 use super::{Course, Expected, Explanation, StoreDown, Taken};
 
 /// Columns that a line's name takes.
