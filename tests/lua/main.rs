@@ -22,6 +22,7 @@
 mod support;
 
 mod clocks;
+mod clockwork;
 mod commands;
 mod delay;
 mod exact;

@@ -8,6 +8,7 @@ use sluicegate::store::script::{CHECK, SLOTS, Script};
 use sluicegate::store::slots::{self, Call, Operation, SlotStems};
 use sluicegate::store::{Ask, ChargeId, Form, ScriptCall, Stems, reply};
 
+use super::super::clockwork::{self, clockwork};
 use super::super::model::CHARGE_TTL_MS;
 use super::super::play::Fault;
 use super::super::support::redis::{Client, Reply};
@@ -16,8 +17,6 @@ use super::stored::{items, members, places, scores, waiters};
 use super::subject::Life;
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
 
-/// Where the scripts find the store's clock while they are tested.
-pub const CLOCK: &str = "clock";
 /// A key that would expire sooner in a trace is given this long, so that no machine is too slow.
 const SHORTEST_MS: u64 = 1_000;
 
@@ -37,15 +36,6 @@ pub struct Lane {
     /// What the store must hold.
     pub model: Model,
     number: usize,
-}
-
-/// A script that asks a key for the store's clock.
-fn clockwork(client: &mut Client, text: &str) -> Script {
-    assert_eq!(text.matches("call('TIME')").count(), 1);
-    let text = text.replace("call('TIME')", &format!("call('HMGET', '{CLOCK}', 's', 'us')"));
-    let sha = client.call(&["SCRIPT", "LOAD", &text]).text().to_owned();
-    let (text, sha): (&'static str, &'static str) = (text.leak(), sha.leak());
-    Script { redis: text, redis_sha: sha, upstash: text, upstash_sha: sha }
 }
 
 impl Stage {
@@ -157,10 +147,8 @@ impl Lane {
                 None => queue(&["DEL", &over]),
             }
         }
-        let store_ms = step.store_ms();
-        let (s, us) = ((store_ms / 1000).to_string(), (store_ms % 1000 * 1000).to_string());
-        queue(&["HSET", CLOCK, "s", &s, "us", &us]);
-        count
+        client.queue(&clockwork::set(step.store_ms() * 1000));
+        count + 1
     }
 
     /// Asks what the keys hold after the step.

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::super::clockwork::CLOCK;
 use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::Model;
-use super::play::{CLOCK, Stage};
+use super::play::Stage;
 use super::subject::Life;
 use super::trace::{Act, Item, Step, Trace, relative, relative_request};
 

@@ -8,13 +8,12 @@ use sluicegate::store::script::{CHECK, SETTLE, Script};
 use sluicegate::store::settlement::{self, Call, Part};
 use sluicegate::store::{Ask, Form, Stems};
 
+use super::super::clockwork::{self, clockwork};
 use super::super::play::Fault;
 use super::super::support::redis::{Client, Reply};
 use super::model::{KEPT_MS, Model, Said};
 use super::trace::{Act, Step, Trace};
 
-/// Where the scripts find the store's clock.
-pub const CLOCK: &str = "clock";
 /// No key lives shorter; a history must be over well before.
 const STALE: Duration = Duration::from_millis(1_500);
 /// How often a history is tried that the machine did not get through in time.
@@ -36,15 +35,6 @@ pub struct Lane {
     pub model: Model,
     number: usize,
     began: Instant,
-}
-
-/// A script that asks a key for the store's clock.
-fn clockwork(client: &mut Client, text: &str) -> Script {
-    assert_eq!(text.matches("call('TIME')").count(), 1);
-    let text = text.replace("call('TIME')", &format!("call('HMGET', '{CLOCK}', 's', 'us')"));
-    let sha = client.call(&["SCRIPT", "LOAD", &text]).text().to_owned();
-    let (text, sha): (&'static str, &'static str) = (text.leak(), sha.leak());
-    Script { redis: text, redis_sha: sha, upstash: text, upstash_sha: sha }
 }
 
 impl Stage {
@@ -72,12 +62,7 @@ impl Stage {
     pub fn play(&mut self, lane: &mut Lane, step: &Step) -> Result<Said, Fault> {
         lane.trace.steps.push(step.clone());
         let (gone, over) = lane.model.prepare(step).map_err(Fault::Wrong)?;
-        let store_ms = step.store_ms();
-        let clock = [(store_ms / 1000).to_string(), (store_ms % 1000 * 1000 + 999).to_string()];
-        let before = [
-            vec!["TIME".to_owned()],
-            ["HSET", CLOCK, "s", &clock[0], "us", &clock[1]].map(str::to_owned).to_vec(),
-        ];
+        let before = [vec!["TIME".to_owned()], clockwork::set(step.store_ms() * 1000 + 999)];
         let deleted =
             gone.iter().map(|limit| lane.state(*limit)).chain(over.iter().map(|id| lane.settled(*id)));
         let deleted = deleted.map(|key| vec!["DEL".to_owned(), key]);

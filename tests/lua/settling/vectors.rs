@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use super::super::clockwork::CLOCK;
 use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::{Model, Said};
-use super::play::{CLOCK, Stage};
+use super::play::Stage;
 use super::trace::Trace;
 
 /// All of them, in the order of their files.
