@@ -4,6 +4,37 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::trace::is_default;
+
+/// A time 0 that is always the same: no row can say where it lies.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fixed {
+    /// At the suite's own moment.
+    #[default]
+    #[serde(skip)]
+    Here,
+}
+
+/// A history about one subject of each limit, and what must come of it.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, bound(serialize = "Step: Serialize, Base: Default + PartialEq + Serialize"))]
+pub struct History<Step, Base = Fixed> {
+    /// What it shows.
+    #[serde(default)]
+    pub name: String,
+    /// Where it comes from.
+    #[serde(default)]
+    pub report: String,
+    /// The limits that stand on the route.
+    pub limits: Vec<String>,
+    /// Where time 0 lies, in suites where it is not always the same.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub base: Base,
+    /// What happens.
+    pub steps: Vec<Step>,
+}
 
 /// The rows of a folder's files, in the order of their names.
 pub fn read<Row: DeserializeOwned>(folder: &str) -> Vec<Row> {
