@@ -7,7 +7,8 @@ use std::thread;
 
 use serde::Deserialize;
 
-use super::play::Fault;
+use super::rows;
+use super::suite::{Fault, Outcome, Suite};
 use super::support::redis::Server;
 
 /// Each has a Redis of its own.
@@ -86,25 +87,20 @@ pub fn mistaken(script: &str, from: &str, to: &str) -> Result<String, String> {
 }
 
 /// What noticed that the scripts of a stage are wrong, by what they answer or store and not by their refusal to run: the
-/// vectors, by their names, or else a random history, which says its steps and its fault. Or why nothing did.
-pub fn noticed<Stage, Trace>(
-    stage: &mut Stage,
-    vectors: Vec<Trace>,
-    name: impl Fn(&Trace) -> &str,
-    replay: impl Fn(&mut Stage, &Trace) -> Result<(), Fault>,
-    history: impl FnOnce(&mut Stage) -> (u64, Option<Fault>),
-) -> Result<String, String> {
+/// vectors, by their names, or else so many steps of random histories, by the step. Or why nothing did.
+pub fn noticed<S: Suite>(stage: &mut S, seed: u64, steps: u64) -> Result<String, String> {
     let mut errors = String::new();
-    for trace in &vectors {
-        match replay(stage, trace) {
-            Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", name(trace))),
+    for trace in rows::all::<S>() {
+        match stage.replay(&trace) {
+            Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", trace.name)),
             Err(Fault::Error(text)) => errors = text,
-            Ok(()) | Err(Fault::Stale) => {}
+            Ok(_) | Err(Fault::Stale) => {}
         }
     }
-    match history(stage) {
-        (steps, Some(Fault::Wrong(_))) => Ok(format!("step {steps} of the random histories")),
-        (_, Some(Fault::Error(text))) => Err(format!("it does not run: {text}")),
+    let Outcome { steps, fault, .. } = stage.histories(seed, steps);
+    match fault {
+        Some((Fault::Wrong(_), _)) => Ok(format!("step {steps} of the random histories")),
+        Some((Fault::Error(text), _)) => Err(format!("it does not run: {text}")),
         _ => Err(format!("it lives {errors}")),
     }
 }

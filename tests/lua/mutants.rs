@@ -5,10 +5,7 @@
 
 use super::kill;
 use super::play::Stage;
-use super::property;
 use super::support::redis::Server;
-use super::trace::Trace;
-use super::vectors;
 
 /// Steps of random histories that a mutant must not survive.
 const STEPS: u64 = 12_000;
@@ -18,13 +15,7 @@ const SEED: u64 = 20;
 const SCRIPT: &str = include_str!("../../lua/check.lua");
 
 fn noticed(script: &str, server: &Server) -> Result<String, String> {
-    let stage = &mut Stage::with(server.client(), script);
-    let history = |stage: &mut Stage| {
-        let outcome = property::play(stage, SEED, STEPS);
-        (outcome.steps, outcome.fault.map(|(fault, _)| fault))
-    };
-    let replay = |stage: &mut Stage, trace: &Trace| stage.replay(trace).map(drop);
-    kill::noticed(stage, vectors::all(), |trace| &trace.name, replay, history)
+    kill::noticed(&mut Stage::with(server.client(), script), SEED, STEPS)
 }
 
 #[test]

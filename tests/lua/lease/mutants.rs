@@ -8,8 +8,6 @@ use serde::Deserialize;
 use super::super::kill;
 use super::super::support::redis::Server;
 use super::play::Stage;
-use super::trace::Trace;
-use super::{property, vectors};
 
 /// Steps of random histories that a mutant must not survive.
 const STEPS: u64 = 15_000;
@@ -54,13 +52,7 @@ impl kill::Mutant for Mutant {
 }
 
 fn noticed(check: &str, slots: &str, server: &Server) -> Result<String, String> {
-    let stage = &mut Stage::with(server.client(), check, slots);
-    let history = |stage: &mut Stage| {
-        let outcome = property::play(stage, SEED, STEPS);
-        (outcome.steps, outcome.fault.map(|(fault, _)| fault))
-    };
-    let replay = |stage: &mut Stage, trace: &Trace| stage.replay(trace).map(drop);
-    kill::noticed(stage, vectors::all(), |trace| &trace.name, replay, history)
+    kill::noticed(&mut Stage::with(server.client(), check, slots), SEED, STEPS)
 }
 
 #[test]

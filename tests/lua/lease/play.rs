@@ -1,5 +1,7 @@
 //! Plays traces on a real Redis and holds every reply, every stored member and every TTL against the model.
 
+use std::collections::BTreeMap;
+
 use sluicegate::limit::State;
 use sluicegate::limit::waiting::Patience;
 use sluicegate::policy::{Algorithm, Clock};
@@ -10,9 +12,11 @@ use sluicegate::store::{Ask, ChargeId, Form, ScriptCall, Stems, reply};
 
 use super::super::clockwork::{self, clockwork};
 use super::super::model::CHARGE_TTL_MS;
-use super::super::play::Fault;
+use super::super::rows::Fixed;
+use super::super::suite::{Fault, Outcome, Suite};
 use super::super::support::redis::{Client, Reply};
 use super::model::Model;
+use super::property;
 use super::stored::{items, members, places, scores, waiters};
 use super::subject::Life;
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
@@ -85,24 +89,27 @@ impl Stage {
         lane.judge(step, rest, &lives, took)?;
         Ok(said)
     }
+}
 
-    /// Plays a whole trace.
-    pub fn replay(&mut self, trace: &Trace) -> Result<Vec<Vec<Item>>, Fault> {
+impl Suite for Stage {
+    type Step = Step;
+    type Base = Fixed;
+    type Said = Vec<Item>;
+    type Tally = BTreeMap<String, u64>;
+
+    const ROWS: &'static str = "tests/vectors/leases";
+
+    fn says(step: &Step) -> bool {
+        step.said.is_some()
+    }
+
+    fn once(&mut self, trace: &Trace) -> Result<Vec<Vec<Item>>, Fault> {
         let mut lane = self.lane(trace);
         trace.steps.iter().map(|step| self.play(&mut lane, step)).collect()
     }
 
-    /// A failed trace with every step taken out that the failure does not need, as a vector.
-    pub fn shrunk(&mut self, trace: &Trace) -> String {
-        let mut trace = trace.clone();
-        for index in (0..trace.steps.len().saturating_sub(1)).rev() {
-            let mut shorter = trace.clone();
-            shorter.steps.remove(index);
-            if self.replay(&shorter).is_err() {
-                trace = shorter;
-            }
-        }
-        serde_json::to_string(&trace).expect("a trace is JSON")
+    fn histories(&mut self, seed: u64, steps: u64) -> Outcome<Self> {
+        property::play(self, seed, steps)
     }
 }
 

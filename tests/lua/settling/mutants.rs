@@ -5,8 +5,6 @@
 use super::super::kill;
 use super::super::support::redis::Server;
 use super::play::Stage;
-use super::trace::Trace;
-use super::{property, vectors};
 
 /// Steps of random histories that a mutant must not survive.
 const STEPS: u64 = 12_000;
@@ -16,13 +14,7 @@ const SEED: u64 = 11;
 const SCRIPT: &str = include_str!("../../../lua/settle.lua");
 
 fn noticed(script: &str, server: &Server) -> Result<String, String> {
-    let stage = &mut Stage::with(server.client(), script);
-    let history = |stage: &mut Stage| {
-        let outcome = property::play(stage, SEED, STEPS);
-        (outcome.steps, outcome.fault.map(|(fault, _)| fault))
-    };
-    let replay = |stage: &mut Stage, trace: &Trace| stage.replay(trace).map(drop);
-    kill::noticed(stage, vectors::all(), |trace| &trace.name, replay, history)
+    kill::noticed(&mut Stage::with(server.client(), script), SEED, STEPS)
 }
 
 #[test]
