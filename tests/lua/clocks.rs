@@ -5,8 +5,9 @@ use sluicegate::policy::Algorithm;
 
 use super::generate::{exact, quota};
 use super::model::Said;
-use super::play::{Fault, Lane, Stage};
+use super::play::{Lane, Stage};
 use super::random::{Random, seed, setting};
+use super::suite::Fault;
 use super::support::redis::Server;
 use super::trace::{Base, Cost, Rule, Step, Trace};
 

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::generate::{Clocks, Generator, Habits};
-use super::play::{Fault, Lane, Stage};
+use super::play::{Lane, Stage};
 use super::random::{Random, seed};
+use super::suite::Fault;
 use super::support::redis::{Client, Reply, Server};
 use super::trace::{Base, Cost, Step, Trace};
 

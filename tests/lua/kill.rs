@@ -7,104 +7,102 @@ use std::thread;
 
 use serde::Deserialize;
 
-use super::play::Fault;
-use super::support::redis::Server;
+use super::rows;
+use super::suite::{Fault, Outcome, Suite};
+use super::support::redis::{Client, Server};
 
 /// Each has a Redis of its own.
 const THREADS: usize = 2;
 
-/// A mistake.
-pub trait Mutant: Sync {
-    /// What it is called; `SLUICEGATE_MUTANT` picks those whose name contains it.
-    fn name(&self) -> &str;
-    /// What notices it, or why nothing does.
-    fn killed_by(&self, server: &Server) -> Result<String, String>;
+/// Mistakes in the scripts of a suite, which its rows and a short run of its random histories must notice by what is
+/// answered or stored, not by a script's refusal to run.
+pub struct Mistakes<S, const N: usize> {
+    /// The scripts, each by the name that the list gives it: of one alone, none.
+    pub scripts: [(&'static str, &'static str); N],
+    /// The list, as JSON. `SLUICEGATE_MUTANT` picks those whose name contains it.
+    pub list: &'static str,
+    /// A stage with such scripts.
+    pub stage: fn(Client, [&str; N]) -> S,
+    /// Steps of random histories that a mistake must not survive.
+    pub steps: u64,
+    /// Where they begin: a mistake found once is found always.
+    pub seed: u64,
 }
 
-/// Tries all of them.
-pub fn every<M: Mutant>(all: Vec<M>) {
-    let only = env::var("SLUICEGATE_MUTANT").unwrap_or_default();
-    let all: Vec<M> = all.into_iter().filter(|mutant| mutant.name().contains(&only)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let server = Server::start();
-        let (mut killed, mut alive) = (String::new(), String::new());
-        while let Some(mutant) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-            match mutant.killed_by(&server) {
-                Ok(by) => writeln!(killed, "{}: killed by {by}", mutant.name()).unwrap(),
-                Err(why) => writeln!(alive, "{}: {why}", mutant.name()).unwrap(),
-            }
-        }
-        (killed, alive)
-    };
-    let reports: Vec<(String, String)> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a report")).collect()
-    });
-    let alive: String = reports.iter().map(|(_, alive)| alive.as_str()).collect();
-    reports.iter().for_each(|(killed, _)| print!("{killed}"));
-    assert!(alive.is_empty(), "{alive}");
-    assert!(!all.is_empty(), "no mutant of that name");
-}
-
-/// A mistake in a script that is tried alone.
-struct Alone<'a> {
-    edit: Edit,
-    script: &'a str,
-    noticed: fn(&str, &Server) -> Result<String, String>,
-}
-
+/// A mistake: a text that stands in a script exactly once, and what is put in its place.
 #[derive(Deserialize)]
 struct Edit {
     name: String,
+    #[serde(default)]
+    script: String,
     from: String,
     to: String,
 }
 
-impl Mutant for Alone<'_> {
-    fn name(&self) -> &str {
-        &self.edit.name
+impl<S: Suite, const N: usize> Mistakes<S, N> {
+    /// Fails where something is noticed in the scripts as they are.
+    pub fn scripts_survive(&self) {
+        let scripts = self.scripts.map(|(_, text)| text);
+        assert_eq!(self.noticed(scripts, &Server::start()), Err("it lives ".to_owned()));
     }
 
-    fn killed_by(&self, server: &Server) -> Result<String, String> {
-        (self.noticed)(&mistaken(self.script, &self.edit.from, &self.edit.to)?, server)
+    /// Tries all of them.
+    pub fn are_noticed(&self) {
+        let only = env::var("SLUICEGATE_MUTANT").unwrap_or_default();
+        let mut all: Vec<Edit> = serde_json::from_str(self.list).expect("a list of mutants");
+        all.retain(|edit| edit.name.contains(&only));
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let server = Server::start();
+            let (mut killed, mut alive) = (String::new(), String::new());
+            while let Some(edit) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match self.killed_by(edit, &server) {
+                    Ok(by) => writeln!(killed, "{}: killed by {by}", edit.name).unwrap(),
+                    Err(why) => writeln!(alive, "{}: {why}", edit.name).unwrap(),
+                }
+            }
+            (killed, alive)
+        };
+        let reports: Vec<(String, String)> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a report")).collect()
+        });
+        let alive: String = reports.iter().map(|(_, alive)| alive.as_str()).collect();
+        reports.iter().for_each(|(killed, _)| print!("{killed}"));
+        assert!(alive.is_empty(), "{alive}");
+        assert!(!all.is_empty(), "no mutant of that name");
     }
-}
 
-/// Tries all edits of one script, a list in JSON; `noticed` says what notices that a text of it is wrong.
-pub fn every_edit(script: &str, edits: &str, noticed: fn(&str, &Server) -> Result<String, String>) {
-    let edits: Vec<Edit> = serde_json::from_str(edits).expect("a list of mutants");
-    every(edits.into_iter().map(|edit| Alone { edit, script, noticed }).collect());
-}
-
-/// A script with a mistake: a text that stands in it exactly once, and what is put in its place.
-pub fn mistaken(script: &str, from: &str, to: &str) -> Result<String, String> {
-    match script.matches(from).count() {
-        1 => Ok(script.replace(from, to)),
-        times => Err(format!("its text stands {times} times in the script")),
-    }
-}
-
-/// What noticed that the scripts of a stage are wrong, by what they answer or store and not by their refusal to run: the
-/// vectors, by their names, or else a random history, which says its steps and its fault. Or why nothing did.
-pub fn noticed<Stage, Trace>(
-    stage: &mut Stage,
-    vectors: Vec<Trace>,
-    name: impl Fn(&Trace) -> &str,
-    replay: impl Fn(&mut Stage, &Trace) -> Result<(), Fault>,
-    history: impl FnOnce(&mut Stage) -> (u64, Option<Fault>),
-) -> Result<String, String> {
-    let mut errors = String::new();
-    for trace in &vectors {
-        match replay(stage, trace) {
-            Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", name(trace))),
-            Err(Fault::Error(text)) => errors = text,
-            Ok(()) | Err(Fault::Stale) => {}
+    /// What notices a mistake, or why nothing does.
+    fn killed_by(&self, edit: &Edit, server: &Server) -> Result<String, String> {
+        let Some((_, script)) = self.scripts.iter().find(|(name, _)| *name == edit.script) else {
+            return Err(format!("there is no script {:?}", edit.script));
+        };
+        let times = script.matches(&edit.from).count();
+        if times != 1 {
+            return Err(format!("its text stands {times} times in the script"));
         }
+        let mistaken = script.replace(&edit.from, &edit.to);
+        let scripts = self.scripts.map(|(name, text)| if name == edit.script { &mistaken } else { text });
+        self.noticed(scripts, server)
     }
-    match history(stage) {
-        (steps, Some(Fault::Wrong(_))) => Ok(format!("step {steps} of the random histories")),
-        (_, Some(Fault::Error(text))) => Err(format!("it does not run: {text}")),
-        _ => Err(format!("it lives {errors}")),
+
+    /// What noticed that scripts are wrong: a row, by its name, or a step of the random histories. Or why nothing did.
+    fn noticed(&self, scripts: [&str; N], server: &Server) -> Result<String, String> {
+        let mut stage = (self.stage)(server.client(), scripts);
+        let mut errors = String::new();
+        for trace in rows::all::<S>() {
+            match stage.replay(&trace) {
+                Err(Fault::Wrong(_)) => return Ok(format!("\"{}\"", trace.name)),
+                Err(Fault::Error(text)) => errors = text,
+                Ok(_) | Err(Fault::Stale) => {}
+            }
+        }
+        let Outcome { steps, fault, .. } = stage.histories(self.seed, self.steps);
+        match fault {
+            Some((Fault::Wrong(_), _)) => Ok(format!("step {steps} of the random histories")),
+            Some((Fault::Error(text), _)) => Err(format!("it does not run: {text}")),
+            _ => Err(format!("it lives {errors}")),
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! `vectors` are rows from field reports; `property` plays random histories on Redis, step by step; `exact` compares
 //! the model with rationals of any precision; `invariants` are what must hold of any limiter; `clocks`, `commands`
 //! and `hygiene` are about skewed callers, Redis's own counters and the text of the script; `mutants` shows that the
-//! rest would notice a mistake. Nothing sleeps: time is an argument.
+//! rest would notice a mistake. Nothing sleeps: time is an argument. `lease` and `settling` do the same for the other
+//! scripts; `suite`, `rows`, `kill` and `clockwork` are what all three have in common.
 //!
 //! `SLUICEGATE_STEPS` is how many steps `property` plays, `SLUICEGATE_SEED` where it begins.
 
@@ -22,6 +23,7 @@
 mod support;
 
 mod clocks;
+mod clockwork;
 mod commands;
 mod delay;
 mod exact;
@@ -39,5 +41,6 @@ mod reference;
 mod refusals;
 mod rows;
 mod settling;
+mod suite;
 mod trace;
 mod vectors;

@@ -5,43 +5,17 @@
 //! The one thing that cannot be simulated is the store's clock. It is read before and after; the reply must be the
 //! model's for one of the milliseconds between.
 
-use std::fmt;
 use std::ops::RangeInclusive;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use sluicegate::limit::TTL_MARGIN_MS;
 use sluicegate::store::key::letter;
 use sluicegate::store::script::CHECK;
 
 use super::model::{CHARGE_TTL_MS, Model, Said};
+use super::property;
+use super::suite::{Fault, Outcome, STALE, Suite};
 use super::support::redis::{Client, Reply};
-use super::trace::{Step, Trace};
-
-/// No key lives shorter than the TTL's margin; a trace must be over well before.
-const STALE: Duration = Duration::from_millis(TTL_MARGIN_MS * 3 / 4);
-/// How often a trace is tried that the machine did not get through in time.
-const TRIES: usize = 5;
-
-/// Why a trace failed.
-#[derive(Debug, Clone)]
-pub enum Fault {
-    /// Another answer, other bytes or another TTL than the model's.
-    Wrong(String),
-    /// The script did not run.
-    Error(String),
-    /// It took too long to prove anything.
-    Stale,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Wrong(text) => out.write_str(text),
-            Self::Error(text) => write!(out, "the script fails: {text}"),
-            Self::Stale => out.write_str("the machine is too slow to play it in time"),
-        }
-    }
-}
+use super::trace::{Base, Step, Trace};
 
 /// A script loaded into a Redis, and a connection to it.
 pub struct Stage {
@@ -140,35 +114,28 @@ impl Stage {
         }
         said
     }
+}
 
-    /// Plays a whole trace.
-    pub fn replay(&mut self, trace: &Trace) -> Result<Vec<Said>, Fault> {
-        for _ in 0..TRIES {
-            let mut lane = self.lane(trace);
-            let all: Result<Vec<Said>, Fault> = trace
-                .unrolled()
-                .map(|step| self.play(std::slice::from_mut(&mut lane), vec![step]).remove(0))
-                .collect();
-            if !matches!(all, Err(Fault::Stale)) {
-                return all;
-            }
-        }
-        Err(Fault::Stale)
+impl Suite for Stage {
+    type Step = Step;
+    type Base = Base;
+    type Said = Said;
+    type Tally = u64;
+
+    const ROWS: &'static str = "tests/vectors";
+
+    fn says(step: &Step) -> bool {
+        step.reply.is_some() || step.poll.is_some()
     }
 
-    /// A failed trace with every step taken out that the failure does not need, as a vector.
-    pub fn shrunk(&mut self, trace: &Trace) -> String {
-        let mut trace = trace.clone();
-        let mut index = trace.steps.len().saturating_sub(1);
-        while index > 0 {
-            index -= 1;
-            let mut shorter = trace.clone();
-            shorter.steps.remove(index);
-            if matches!(self.replay(&shorter), Err(Fault::Wrong(_) | Fault::Error(_))) {
-                trace = shorter;
-            }
-        }
-        serde_json::to_string(&trace).expect("a trace is JSON")
+    fn once(&mut self, trace: &Trace) -> Result<Vec<Said>, Fault> {
+        let mut lane = self.lane(trace);
+        let play = |step| self.play(std::slice::from_mut(&mut lane), vec![step]).remove(0);
+        trace.unrolled().map(play).collect()
+    }
+
+    fn histories(&mut self, seed: u64, steps: u64) -> Outcome<Self> {
+        property::play(self, seed, steps)
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::generate::{Generator, Habits};
 use super::model::Said;
-use super::play::{Fault, Lane, Stage};
+use super::play::Stage;
 use super::random::{Random, seed, setting};
+use super::suite::{Fault, Outcome, Suite};
 use super::support::redis::Server;
 
 /// Histories under way at once: their steps share round trips.
@@ -13,21 +14,11 @@ const LENGTH: usize = 48;
 /// Steps in all, where `SLUICEGATE_STEPS` does not say.
 const STEPS: u64 = 200_000;
 
-/// Steps that have proved something, and the fault that ended it.
-pub struct Outcome {
-    /// Steps played.
-    pub steps: u64,
-    /// Of those, how many passed.
-    pub passed: u64,
-    /// What went wrong, and the history that led there.
-    pub fault: Option<(Fault, Lane)>,
-}
-
-/// Plays so many steps, or up to the first fault.
-pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
+/// Plays so many steps, or up to the first fault; counted are those that passed.
+pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome<Stage> {
     let mut random = Random::new(seed);
     let mut stale = 0;
-    let mut outcome = Outcome { steps: 0, passed: 0, fault: None };
+    let mut outcome = Outcome { steps: 0, tally: 0, fault: None };
     while outcome.steps < steps {
         let mut generators = Vec::with_capacity(LANES);
         let mut lanes = Vec::with_capacity(LANES);
@@ -54,13 +45,13 @@ pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
                 match said {
                     Ok(said) => {
                         outcome.steps += 1;
-                        outcome.passed += u64::from(said.allowed());
+                        outcome.tally += u64::from(said.allowed());
                         if said.decided() {
                             last[index] = Some(said);
                         }
                     }
                     Err(fault) => {
-                        outcome.fault = Some((fault, lanes.swap_remove(index)));
+                        outcome.fault = Some((fault, lanes.swap_remove(index).trace));
                         return outcome;
                     }
                 }
@@ -76,17 +67,9 @@ fn the_script_answers_and_stores_what_the_model_does() {
     let mut stage = Stage::new(server.client());
     let seed = seed();
     let steps = setting("SLUICEGATE_STEPS").unwrap_or(STEPS);
-    let outcome = play(&mut stage, seed, steps);
-    if let Some((fault, lane)) = outcome.fault {
-        let vector = stage.shrunk(&lane.trace);
-        panic!("SLUICEGATE_SEED={seed}, step {}: {fault}\nas a vector: {vector}", outcome.steps);
-    }
+    let (steps, passed) = stage.prove(seed, steps);
     // Histories in which hardly anything passes, or everything does, would prove little.
-    let share = outcome.passed * 100 / outcome.steps.max(1);
-    assert!(
-        (10..=90).contains(&share),
-        "SLUICEGATE_SEED={seed}: {share} % of {} steps passed",
-        outcome.steps
-    );
-    println!("{} steps, {share} % passed, SLUICEGATE_SEED={seed}", outcome.steps);
+    let share = passed * 100 / steps.max(1);
+    assert!((10..=90).contains(&share), "SLUICEGATE_SEED={seed}: {share} % of {steps} steps passed");
+    println!("{steps} steps, {share} % passed, SLUICEGATE_SEED={seed}");
 }

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use sluicegate::limit::Quota;
 use sluicegate::policy::{Algorithm, duration};
 
+use super::rows::History;
+
 /// Midnight of 2025-02-01: windows up to a day begin there, and no store's clock is behind it, so nothing that is
 /// stored relative to it is ever taken for a clock gone wrong.
 pub const PAST_MS: u64 = 1_738_368_000_000;
@@ -82,24 +84,8 @@ pub enum Base {
     At(u64),
 }
 
-/// A history of requests about one subject of each limit.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trace {
-    /// What it shows.
-    #[serde(default)]
-    pub name: String,
-    /// Where it comes from.
-    #[serde(default)]
-    pub report: String,
-    /// The limits that stand on the route.
-    pub limits: Vec<String>,
-    /// Where time 0 lies.
-    #[serde(default)]
-    pub base: Base,
-    /// The requests.
-    pub steps: Vec<Step>,
-}
+/// A history of requests.
+pub type Trace = History<Step, Base>;
 
 /// One request, what happens just before it, and what must come of it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -109,10 +95,10 @@ pub struct Step {
     #[serde(default)]
     pub at: u64,
     /// By how many ms the caller's clock is ahead of that.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub clock: i64,
     /// The caller leaves the clock to the store.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub store_clock: bool,
     /// Units asked for, 1 where not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -127,7 +113,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<(usize, Option<String>)>,
     /// Somebody has run PERSIST over all the keys.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub persist: bool,
     /// The request's charge id and fingerprint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -224,14 +210,7 @@ pub fn absolute(over: &str, base_ms: u64) -> String {
     }
 }
 
-/// A field that need not be written.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-pub fn is_zero(number: &i64) -> bool {
-    *number == 0
-}
-
-/// A field that need not be written.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
-pub fn is_false(flag: &bool) -> bool {
-    !flag
+/// Whether a field need not be written.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }

@@ -1,17 +1,11 @@
 //! The rows of `tests/vectors`: each is decided by the model alone, and by the script on a real Redis.
 
-use std::collections::BTreeSet;
-
 use super::model::{Model, Said};
 use super::play::Stage;
 use super::rows;
+use super::suite::Suite;
 use super::support::redis::Server;
 use super::trace::{Base, PAST_MS, Step, Trace};
-
-/// All of them, in the order of their files.
-pub fn all() -> Vec<Trace> {
-    rows::read("tests/vectors")
-}
 
 /// Whether what came of each step is what its row says.
 fn hold(trace: &Trace, said: &[Said]) -> Result<(), String> {
@@ -63,34 +57,22 @@ fn play(trace: &Trace) -> Result<Vec<Said>, String> {
 
 #[test]
 fn every_row_says_where_it_comes_from_and_what_must_hold() {
-    let mut names = BTreeSet::new();
-    for trace in all() {
-        assert!(!trace.name.is_empty() && !trace.report.is_empty(), "{:?}", trace.name);
-        assert!(names.insert(trace.name.clone()), "{}: twice", trace.name);
-        assert!(!trace.steps.is_empty(), "{}: no steps", trace.name);
-        for step in &trace.steps {
-            assert!(step.reply.is_some() || step.poll.is_some(), "{}: a step says nothing", trace.name);
-        }
-    }
+    rows::complete::<Stage>();
 }
 
 #[test]
 fn the_model_decides_as_the_rows_say() {
-    judge(|trace| play(trace).and_then(|said| hold(trace, &said)));
+    rows::judge::<Stage>(|trace| play(trace).and_then(|said| hold(trace, &said)));
 }
 
 #[test]
 fn the_script_decides_as_the_rows_say() {
     let server = Server::start();
     let mut stage = Stage::new(server.client().confined(&[]));
-    judge(|trace| {
+    rows::judge::<Stage>(|trace| {
         let said = stage.replay(trace).map_err(|fault| fault.to_string())?;
         // Numbers that depend on how the store's present lies to the windows, or passes between two calls, are the
         // model's for the moment it saw; the rows are for one moment.
         if trace.base == Base::Now { Ok(()) } else { hold(trace, &said) }
     });
-}
-
-fn judge(judge: impl FnMut(&Trace) -> Result<(), String>) {
-    rows::judge(all(), |trace| (&trace.name, &trace.report), judge);
 }

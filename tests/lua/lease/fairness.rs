@@ -30,18 +30,8 @@ struct Crowd {
 
 impl Crowd {
     fn step(&mut self, act: Act) -> Vec<Item> {
-        let blank = Step {
-            at: self.at,
-            store: 0,
-            limits: None,
-            overrides: Vec::new(),
-            flush: false,
-            persist: false,
-            act,
-            said: None,
-            ttl: None,
-        };
-        self.stage.play(&mut self.lane, &blank).unwrap_or_else(|fault| panic!("{fault}"))
+        let step = Step { at: self.at, act, ..Step::default() };
+        self.stage.play(&mut self.lane, &step).unwrap_or_else(|fault| panic!("{fault}"))
     }
 
     /// The fence, where the slot was given.

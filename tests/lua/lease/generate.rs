@@ -104,13 +104,9 @@ impl Generator {
         let mut step = Step {
             at: self.at,
             store: self.store,
-            limits: None,
-            overrides: Vec::new(),
             flush: habits.store && random.percent(3),
             persist: habits.store && random.percent(5),
-            act: Act::List,
-            said: None,
-            ttl: None,
+            ..Step::default()
         };
         if habits.changes && random.percent(8) {
             let texts = model.subjects.iter().map(|subject| {
@@ -217,7 +213,7 @@ impl Generator {
     fn gap(&mut self, model: &Model) -> u64 {
         let subject = &model.subjects[model.slots()];
         let lease = subject.rule.quota.window_ms;
-        let clock = Step { at: self.at, store: self.store, ..blank() }.store_ms();
+        let clock = Step { at: self.at, store: self.store, ..Step::default() }.store_ms();
         let reset = subject.holders().reset_ms(clock);
         let place = subject.waiting.first_ms(clock);
         let random = &mut self.random;
@@ -231,20 +227,6 @@ impl Generator {
             90..93 => random.around(lease + 2_000),
             _ => random.scaled(1, 3_000),
         }
-    }
-}
-
-fn blank() -> Step {
-    Step {
-        at: 0,
-        store: 0,
-        limits: None,
-        overrides: Vec::new(),
-        flush: false,
-        persist: false,
-        act: Act::List,
-        said: None,
-        ttl: None,
     }
 }
 

@@ -1,76 +1,25 @@
-//! Mistakes made on purpose in what both scripts do with leases: the vectors and a short run of random histories must
-//! notice each, by a wrong answer, other members or another TTL, not by the script's refusal to run.
-//!
-//! `SLUICEGATE_MUTANT` runs those alone whose name contains it.
+//! Mistakes made on purpose in what both scripts do with leases.
 
-use serde::Deserialize;
-
-use super::super::kill;
-use super::super::support::redis::Server;
+use super::super::kill::Mistakes;
 use super::play::Stage;
-use super::trace::Trace;
-use super::{property, vectors};
 
-/// Steps of random histories that a mutant must not survive.
-const STEPS: u64 = 15_000;
-/// Where they begin: a mutant found once is found always.
-const SEED: u64 = 7;
-
-const CHECK: &str = include_str!("../../../lua/check.lua");
-const SLOTS: &str = include_str!("../../../lua/slots.lua");
-
-/// One mistake: a text that stands in the script exactly once, and what is put in its place.
-#[derive(Deserialize)]
-struct Mutant {
-    name: String,
-    script: Which,
-    from: String,
-    to: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Which {
-    Check,
-    Slots,
-}
-
-impl kill::Mutant for Mutant {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn killed_by(&self, server: &Server) -> Result<String, String> {
-        let text = match self.script {
-            Which::Check => CHECK,
-            Which::Slots => SLOTS,
-        };
-        let mistaken = kill::mistaken(text, &self.from, &self.to)?;
-        match self.script {
-            Which::Check => noticed(&mistaken, SLOTS, server),
-            Which::Slots => noticed(CHECK, &mistaken, server),
-        }
-    }
-}
-
-fn noticed(check: &str, slots: &str, server: &Server) -> Result<String, String> {
-    let stage = &mut Stage::with(server.client(), check, slots);
-    let history = |stage: &mut Stage| {
-        let outcome = property::play(stage, SEED, STEPS);
-        (outcome.steps, outcome.fault.map(|(fault, _)| fault))
-    };
-    let replay = |stage: &mut Stage, trace: &Trace| stage.replay(trace).map(drop);
-    kill::noticed(stage, vectors::all(), |trace| &trace.name, replay, history)
-}
+const MISTAKES: Mistakes<Stage, 2> = Mistakes {
+    scripts: [
+        ("check", include_str!("../../../lua/check.lua")),
+        ("slots", include_str!("../../../lua/slots.lua")),
+    ],
+    list: include_str!("../mutants_leases.json"),
+    stage: |client, [check, slots]| Stage::with(client, check, slots),
+    steps: 15_000,
+    seed: 7,
+};
 
 #[test]
 fn the_scripts_as_they_are_survive() {
-    assert_eq!(noticed(CHECK, SLOTS, &Server::start()), Err("it lives ".to_owned()));
+    MISTAKES.scripts_survive();
 }
 
 #[test]
 fn every_mistake_is_noticed() {
-    let all: Vec<Mutant> =
-        serde_json::from_str(include_str!("../mutants_leases.json")).expect("mutants_leases.json");
-    kill::every(all);
+    MISTAKES.are_noticed();
 }

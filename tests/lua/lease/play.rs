@@ -1,5 +1,7 @@
 //! Plays traces on a real Redis and holds every reply, every stored member and every TTL against the model.
 
+use std::collections::BTreeMap;
+
 use sluicegate::limit::State;
 use sluicegate::limit::waiting::Patience;
 use sluicegate::policy::{Algorithm, Clock};
@@ -8,16 +10,17 @@ use sluicegate::store::script::{CHECK, SLOTS, Script};
 use sluicegate::store::slots::{self, Call, Operation, SlotStems};
 use sluicegate::store::{Ask, ChargeId, Form, ScriptCall, Stems, reply};
 
+use super::super::clockwork::{self, clockwork};
 use super::super::model::CHARGE_TTL_MS;
-use super::super::play::Fault;
+use super::super::rows::Fixed;
+use super::super::suite::{Fault, Outcome, Suite};
 use super::super::support::redis::{Client, Reply};
 use super::model::Model;
+use super::property;
 use super::stored::{items, members, places, scores, waiters};
 use super::subject::Life;
 use super::trace::{Act, BASE_MS, Item, Step, Trace, fence_in};
 
-/// Where the scripts find the store's clock while they are tested.
-pub const CLOCK: &str = "clock";
 /// A key that would expire sooner in a trace is given this long, so that no machine is too slow.
 const SHORTEST_MS: u64 = 1_000;
 
@@ -37,15 +40,6 @@ pub struct Lane {
     /// What the store must hold.
     pub model: Model,
     number: usize,
-}
-
-/// A script that asks a key for the store's clock.
-fn clockwork(client: &mut Client, text: &str) -> Script {
-    assert_eq!(text.matches("call('TIME')").count(), 1);
-    let text = text.replace("call('TIME')", &format!("call('HMGET', '{CLOCK}', 's', 'us')"));
-    let sha = client.call(&["SCRIPT", "LOAD", &text]).text().to_owned();
-    let (text, sha): (&'static str, &'static str) = (text.leak(), sha.leak());
-    Script { redis: text, redis_sha: sha, upstash: text, upstash_sha: sha }
 }
 
 impl Stage {
@@ -95,24 +89,27 @@ impl Stage {
         lane.judge(step, rest, &lives, took)?;
         Ok(said)
     }
+}
 
-    /// Plays a whole trace.
-    pub fn replay(&mut self, trace: &Trace) -> Result<Vec<Vec<Item>>, Fault> {
+impl Suite for Stage {
+    type Step = Step;
+    type Base = Fixed;
+    type Said = Vec<Item>;
+    type Tally = BTreeMap<String, u64>;
+
+    const ROWS: &'static str = "tests/vectors/leases";
+
+    fn says(step: &Step) -> bool {
+        step.said.is_some()
+    }
+
+    fn once(&mut self, trace: &Trace) -> Result<Vec<Vec<Item>>, Fault> {
         let mut lane = self.lane(trace);
         trace.steps.iter().map(|step| self.play(&mut lane, step)).collect()
     }
 
-    /// A failed trace with every step taken out that the failure does not need, as a vector.
-    pub fn shrunk(&mut self, trace: &Trace) -> String {
-        let mut trace = trace.clone();
-        for index in (0..trace.steps.len().saturating_sub(1)).rev() {
-            let mut shorter = trace.clone();
-            shorter.steps.remove(index);
-            if self.replay(&shorter).is_err() {
-                trace = shorter;
-            }
-        }
-        serde_json::to_string(&trace).expect("a trace is JSON")
+    fn histories(&mut self, seed: u64, steps: u64) -> Outcome<Self> {
+        property::play(self, seed, steps)
     }
 }
 
@@ -157,10 +154,8 @@ impl Lane {
                 None => queue(&["DEL", &over]),
             }
         }
-        let store_ms = step.store_ms();
-        let (s, us) = ((store_ms / 1000).to_string(), (store_ms % 1000 * 1000).to_string());
-        queue(&["HSET", CLOCK, "s", &s, "us", &us]);
-        count
+        client.queue(&clockwork::set(step.store_ms() * 1000));
+        count + 1
     }
 
     /// Asks what the keys hold after the step.

@@ -1,10 +1,12 @@
 //! Random histories on a real Redis: after every step reply, members and TTLs are the model's.
 
-use super::super::play::Fault;
+use std::collections::BTreeMap;
+
 use super::super::random::{Random, seed, setting};
+use super::super::suite::{Outcome, Suite};
 use super::super::support::redis::Server;
 use super::generate::{Generator, Habits};
-use super::play::{Lane, Stage};
+use super::play::Stage;
 use super::trace::{Act, Item};
 
 /// Steps of a history.
@@ -12,20 +14,10 @@ const LENGTH: usize = 64;
 /// Steps in all; `SLUICEGATE_STEPS` asks for a quarter of its number.
 const STEPS: u64 = 40_000;
 
-/// What came of the steps that were played.
-pub struct Outcome {
-    /// How many.
-    pub steps: u64,
-    /// How many of them by kind and first number of the reply.
-    pub kinds: std::collections::BTreeMap<String, u64>,
-    /// What went wrong, and the history that led there.
-    pub fault: Option<(Fault, Lane)>,
-}
-
-/// Plays so many steps, or up to the first fault.
-pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
+/// Plays so many steps, or up to the first fault; they are counted by kind and first number of the reply.
+pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome<Stage> {
     let mut random = Random::new(seed);
-    let mut outcome = Outcome { steps: 0, kinds: std::collections::BTreeMap::new(), fault: None };
+    let mut outcome = Outcome::<Stage> { steps: 0, tally: BTreeMap::new(), fault: None };
     while outcome.steps < steps {
         let habits = Habits::any(&mut random);
         let (mut generator, trace) = Generator::new(Random::new(random.next()), habits);
@@ -35,11 +27,11 @@ pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
             match stage.play(&mut lane, &step) {
                 Ok(said) => {
                     generator.saw(&step.act, &said, lane.model.fences());
-                    *outcome.kinds.entry(kind(&step.act, &said)).or_default() += 1;
+                    *outcome.tally.entry(kind(&step.act, &said)).or_default() += 1;
                     outcome.steps += 1;
                 }
                 Err(fault) => {
-                    outcome.fault = Some((fault, lane));
+                    outcome.fault = Some((fault, lane.trace));
                     return outcome;
                 }
             }
@@ -70,11 +62,7 @@ fn both_scripts_answer_and_store_what_the_model_does() {
     let mut stage = Stage::new(server.client());
     let seed = seed();
     let steps = setting("SLUICEGATE_STEPS").map_or(STEPS, |steps| (steps / 4).max(1));
-    let Outcome { steps, kinds, fault } = play(&mut stage, seed, steps);
-    if let Some((fault, lane)) = fault {
-        let vector = stage.shrunk(&lane.trace);
-        panic!("SLUICEGATE_SEED={seed}, step {steps}: {fault}\nas a vector: {vector}");
-    }
+    let (steps, kinds) = stage.prove(seed, steps);
     println!("{steps} steps, SLUICEGATE_SEED={seed}: {kinds:?}");
     // Histories in which something hardly happens would prove little of it.
     if steps >= 10_000 {

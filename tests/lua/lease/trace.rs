@@ -2,37 +2,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::trace::{PAST_MS, is_false, is_zero};
+use super::super::rows::History;
+use super::super::trace::{PAST_MS, is_default};
 
 /// Time 0 of every trace, ms since the Unix epoch.
 pub const BASE_MS: u64 = PAST_MS;
 /// What fences are counted from in a trace: the first that is taken at time 0.
 pub const BASE_FENCE: u64 = BASE_MS * 1024;
 
-/// A history.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trace {
-    /// What it shows.
-    #[serde(default)]
-    pub name: String,
-    /// Where it comes from.
-    #[serde(default)]
-    pub report: String,
-    /// The limits of a request; slots are those of the first concurrency limit.
-    pub limits: Vec<String>,
-    /// What happens.
-    pub steps: Vec<Step>,
-}
+/// A history; slots are those of the first concurrency limit.
+pub type Trace = History<Step>;
 
 /// One thing that is done, what happens just before, and what must come of it.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// True time in ms since time 0.
     pub at: u64,
     /// By how many ms the store's clock is ahead of that.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub store: i64,
     /// The limits from here on, where they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,10 +29,10 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<(usize, Option<String>)>,
     /// Somebody has emptied the store.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub flush: bool,
     /// Somebody has run PERSIST over all the keys.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub persist: bool,
     /// What is done.
     #[serde(rename = "do")]
@@ -59,7 +47,7 @@ pub struct Step {
 }
 
 /// What is done.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Act {
     /// A request over all limits, by check.lua.
@@ -67,10 +55,10 @@ pub enum Act {
         /// Under which id it takes slots.
         id: String,
         /// By how many ms its clock is ahead of the truth.
-        #[serde(default, skip_serializing_if = "is_zero")]
+        #[serde(default, skip_serializing_if = "is_default")]
         clock: i64,
         /// It leaves the clock to the store.
-        #[serde(default, skip_serializing_if = "is_false")]
+        #[serde(default, skip_serializing_if = "is_default")]
         store_clock: bool,
         /// What it costs in each limit; 1 where not said.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,6 +82,7 @@ pub enum Act {
     /// Of the place in the queue.
     Leave(String),
     /// Of everybody.
+    #[default]
     List,
 }
 

@@ -1,18 +1,12 @@
 //! The rows of `tests/vectors/leases`: each is decided by the model alone, and by the scripts on a real Redis.
 
-use std::collections::BTreeSet;
-
+use super::super::clockwork::CLOCK;
 use super::super::rows;
 use super::super::support::redis::Server;
 use super::model::Model;
-use super::play::{CLOCK, Stage};
+use super::play::Stage;
 use super::subject::Life;
 use super::trace::{Act, Item, Step, Trace, relative, relative_request};
-
-/// All of them, in the order of their files.
-pub fn all() -> Vec<Trace> {
-    rows::read("tests/vectors/leases")
-}
 
 /// Whether a reply, and what the keys live on, is what the row says.
 fn hold(step: &Step, reply: &[Item], model: &Model) -> Result<(), String> {
@@ -49,32 +43,23 @@ fn play(trace: &Trace) -> Result<(), String> {
 
 #[test]
 fn every_row_says_where_it_comes_from_and_what_must_hold() {
-    let mut names = BTreeSet::new();
-    for trace in all() {
-        assert!(!trace.name.is_empty() && !trace.report.is_empty(), "{:?}", trace.name);
-        assert!(names.insert(trace.name.clone()), "{}: twice", trace.name);
-        assert!(trace.steps.iter().all(|step| step.said.is_some()), "{}: a step says nothing", trace.name);
-    }
+    rows::complete::<Stage>();
 }
 
 #[test]
 fn the_model_decides_as_the_rows_say() {
-    judge(play);
+    rows::judge::<Stage>(play);
 }
 
 #[test]
 fn the_scripts_decide_as_the_rows_say() {
     let server = Server::start();
     let mut stage = Stage::new(server.client().confined(&[CLOCK]));
-    judge(|trace| {
+    rows::judge::<Stage>(|trace| {
         let mut lane = stage.lane(trace);
         trace.steps.iter().try_for_each(|step| {
             let reply = stage.play(&mut lane, step).map_err(|fault| fault.to_string())?;
             hold(step, &reply, &lane.model)
         })
     });
-}
-
-fn judge(judge: impl FnMut(&Trace) -> Result<(), String>) {
-    rows::judge(all(), |trace| (&trace.name, &trace.report), judge);
 }

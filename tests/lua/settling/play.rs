@@ -1,6 +1,6 @@
 //! Plays histories on a real Redis and holds every reply, every stored byte and every TTL against the model.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluicegate::policy::Clock;
 use sluicegate::store::call::{self, Check, ScriptCall};
@@ -8,17 +8,13 @@ use sluicegate::store::script::{CHECK, SETTLE, Script};
 use sluicegate::store::settlement::{self, Call, Part};
 use sluicegate::store::{Ask, Form, Stems};
 
-use super::super::play::Fault;
+use super::super::clockwork::{self, clockwork};
+use super::super::rows::Fixed;
+use super::super::suite::{Fault, Outcome, STALE, Suite};
 use super::super::support::redis::{Client, Reply};
 use super::model::{KEPT_MS, Model, Said};
+use super::property;
 use super::trace::{Act, Step, Trace};
-
-/// Where the scripts find the store's clock.
-pub const CLOCK: &str = "clock";
-/// No key lives shorter; a history must be over well before.
-const STALE: Duration = Duration::from_millis(1_500);
-/// How often a history is tried that the machine did not get through in time.
-const TRIES: usize = 5;
 
 /// Both scripts in a Redis, and a connection to it.
 pub struct Stage {
@@ -36,15 +32,6 @@ pub struct Lane {
     pub model: Model,
     number: usize,
     began: Instant,
-}
-
-/// A script that asks a key for the store's clock.
-fn clockwork(client: &mut Client, text: &str) -> Script {
-    assert_eq!(text.matches("call('TIME')").count(), 1);
-    let text = text.replace("call('TIME')", &format!("call('HMGET', '{CLOCK}', 's', 'us')"));
-    let sha = client.call(&["SCRIPT", "LOAD", &text]).text().to_owned();
-    let (text, sha): (&'static str, &'static str) = (text.leak(), sha.leak());
-    Script { redis: text, redis_sha: sha, upstash: text, upstash_sha: sha }
 }
 
 impl Stage {
@@ -72,12 +59,7 @@ impl Stage {
     pub fn play(&mut self, lane: &mut Lane, step: &Step) -> Result<Said, Fault> {
         lane.trace.steps.push(step.clone());
         let (gone, over) = lane.model.prepare(step).map_err(Fault::Wrong)?;
-        let store_ms = step.store_ms();
-        let clock = [(store_ms / 1000).to_string(), (store_ms % 1000 * 1000 + 999).to_string()];
-        let before = [
-            vec!["TIME".to_owned()],
-            ["HSET", CLOCK, "s", &clock[0], "us", &clock[1]].map(str::to_owned).to_vec(),
-        ];
+        let before = [vec!["TIME".to_owned()], clockwork::set(step.store_ms() * 1000 + 999)];
         let deleted =
             gone.iter().map(|limit| lane.state(*limit)).chain(over.iter().map(|id| lane.settled(*id)));
         let deleted = deleted.map(|key| vec!["DEL".to_owned(), key]);
@@ -107,32 +89,32 @@ impl Stage {
         let result = lane.judge(step, &replies[queued.len()..replies.len() - 1], took);
         if result.is_err() && lane.began.elapsed() > STALE { Err(Fault::Stale) } else { result }
     }
+}
 
-    /// Plays a whole history.
-    pub fn replay(&mut self, trace: &Trace) -> Result<Vec<Said>, Fault> {
-        for _ in 0..TRIES {
-            let mut lane = self.lane(trace);
-            let all: Result<Vec<Said>, Fault> =
-                trace.steps.iter().map(|step| self.play(&mut lane, step)).collect();
-            if !matches!(all, Err(Fault::Stale)) {
-                return all;
-            }
-        }
-        Err(Fault::Stale)
+impl Suite for Stage {
+    type Step = Step;
+    type Base = Fixed;
+    type Said = Said;
+    type Tally = [u64; 4];
+
+    const ROWS: &'static str = "tests/vectors/settling";
+
+    fn says(step: &Step) -> bool {
+        step.said.is_some()
     }
 
-    /// A failed history with every step taken out that the failure does not need, as a vector.
-    pub fn shrunk(&mut self, trace: &Trace) -> String {
-        let mut trace = trace.clone();
-        for index in (0..trace.steps.len().saturating_sub(1)).rev() {
-            let mut shorter = trace.clone();
-            let removed = shorter.steps.remove(index);
-            // Settlements go by the numbers of charges, so requests stay.
-            if matches!(removed.act, Act::Settle(..)) && self.replay(&shorter).is_err() {
-                trace = shorter;
-            }
-        }
-        serde_json::to_string(&trace).expect("a trace is JSON")
+    /// Settlements go by the numbers of charges, so requests stay.
+    fn stays(step: &Step) -> bool {
+        matches!(step.act, Act::Ask(_))
+    }
+
+    fn once(&mut self, trace: &Trace) -> Result<Vec<Said>, Fault> {
+        let mut lane = self.lane(trace);
+        trace.steps.iter().map(|step| self.play(&mut lane, step)).collect()
+    }
+
+    fn histories(&mut self, seed: u64, steps: u64) -> Outcome<Self> {
+        property::play(self, seed, steps)
     }
 }
 

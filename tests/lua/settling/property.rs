@@ -1,10 +1,10 @@
 //! Random histories on a real Redis: after every step the reply, the stored bytes and the TTLs are the model's.
 
-use super::super::play::Fault;
 use super::super::random::{Random, seed, setting};
+use super::super::suite::{Fault, Outcome, Suite};
 use super::super::support::redis::Server;
 use super::generate::Generator;
-use super::play::{Lane, Stage};
+use super::play::Stage;
 use super::trace::Act;
 
 /// Steps of a history.
@@ -12,20 +12,11 @@ const LENGTH: usize = 40;
 /// Steps in all; `SLUICEGATE_STEPS` asks for a fifth of its number.
 const STEPS: u64 = 40_000;
 
-/// Steps that have proved something, and the fault that ended it.
-pub struct Outcome {
-    /// Steps played.
-    pub steps: u64,
-    /// Settlements that charged, that gave back, that changed nothing, and repeats.
-    pub kinds: [u64; 4],
-    /// What went wrong, and the history that led there.
-    pub fault: Option<(Fault, Lane)>,
-}
-
-/// Plays so many steps, or up to the first fault.
-pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
+/// Plays so many steps, or up to the first fault; counted are settlements that charged, that gave back, that changed
+/// nothing, and repeats.
+pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome<Stage> {
     let mut random = Random::new(seed);
-    let (mut stale, mut outcome) = (0, Outcome { steps: 0, kinds: [0; 4], fault: None });
+    let (mut stale, mut outcome) = (0, Outcome::<Stage> { steps: 0, tally: [0; 4], fault: None });
     while outcome.steps < steps {
         let (mut generator, trace) = Generator::new(Random::new(random.next()));
         let mut lane = stage.lane(&trace);
@@ -46,7 +37,7 @@ pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
                                 (_, -1) => 1,
                                 _ => 2,
                             };
-                            outcome.kinds[kind] += 1;
+                            outcome.tally[kind] += 1;
                         }
                     }
                 }
@@ -56,7 +47,7 @@ pub fn play(stage: &mut Stage, seed: u64, steps: u64) -> Outcome {
                     break;
                 }
                 Err(fault) => {
-                    outcome.fault = Some((fault, lane));
+                    outcome.fault = Some((fault, lane.trace));
                     return outcome;
                 }
             }
@@ -71,13 +62,9 @@ fn the_script_settles_as_the_model_does() {
     let mut stage = Stage::new(server.client());
     let seed = seed();
     let steps = setting("SLUICEGATE_STEPS").map_or(STEPS, |steps| (steps / 5).max(4_000));
-    let outcome = play(&mut stage, seed, steps);
-    if let Some((fault, lane)) = outcome.fault {
-        let vector = stage.shrunk(&lane.trace);
-        panic!("SLUICEGATE_SEED={seed}, step {}: {fault}\nas a vector: {vector}", outcome.steps);
-    }
+    let (steps, kinds) = stage.prove(seed, steps);
     // Histories that hardly settle anything would prove little.
-    let enough = outcome.kinds.iter().all(|kind| kind * 200 > outcome.steps);
-    assert!(enough, "SLUICEGATE_SEED={seed}: {:?} of {} steps", outcome.kinds, outcome.steps);
-    println!("{} steps, {:?}, SLUICEGATE_SEED={seed}", outcome.steps, outcome.kinds);
+    let enough = kinds.iter().all(|kind| kind * 200 > steps);
+    assert!(enough, "SLUICEGATE_SEED={seed}: {kinds:?} of {steps} steps");
+    println!("{steps} steps, {kinds:?}, SLUICEGATE_SEED={seed}");
 }

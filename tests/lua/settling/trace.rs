@@ -2,26 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::trace::{Cost, PAST_MS, Step as Asked, is_false, is_zero};
+use super::super::rows::History;
+use super::super::trace::{Cost, PAST_MS, Step as Asked, is_default};
 
 /// Time 0.
 pub const BASE_MS: u64 = PAST_MS;
 
-/// A history about one subject of each limit.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Trace {
-    /// What it shows.
-    #[serde(default)]
-    pub name: String,
-    /// Where it comes from.
-    #[serde(default)]
-    pub report: String,
-    /// The limits.
-    pub limits: Vec<String>,
-    /// What happens.
-    pub steps: Vec<Step>,
-}
+/// A history.
+pub type Trace = History<Step>;
 
 /// One request or one settlement, and what happens just before it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -31,13 +19,13 @@ pub struct Step {
     #[serde(default)]
     pub at: u64,
     /// By how many ms the store's clock is ahead of that.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub store: i64,
     /// By how many ms the caller's is.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub clock: i64,
     /// The caller leaves the clock to the store.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub store_clock: bool,
     /// The limits from here on, where they change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -46,7 +34,7 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overrides: Vec<(usize, Option<String>)>,
     /// The store has forgotten all states.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub flushed: bool,
     /// What is done.
     #[serde(rename = "do")]

@@ -1,17 +1,12 @@
 //! The rows of `tests/vectors/settling`: each is settled by the model alone, and by the scripts on a real Redis.
 
-use std::collections::BTreeSet;
-
+use super::super::clockwork::CLOCK;
 use super::super::rows;
+use super::super::suite::Suite;
 use super::super::support::redis::Server;
 use super::model::{Model, Said};
-use super::play::{CLOCK, Stage};
+use super::play::Stage;
 use super::trace::Trace;
-
-/// All of them, in the order of their files.
-pub fn all() -> Vec<Trace> {
-    rows::read("tests/vectors/settling")
-}
 
 fn hold(trace: &Trace, said: &[Said]) -> Result<(), String> {
     for (step, said) in trace.steps.iter().zip(said) {
@@ -32,29 +27,20 @@ fn play(trace: &Trace) -> Result<Vec<Said>, String> {
 
 #[test]
 fn every_row_says_where_it_comes_from_and_what_must_hold() {
-    let mut names = BTreeSet::new();
-    for trace in all() {
-        assert!(!trace.name.is_empty() && !trace.report.is_empty(), "{:?}", trace.name);
-        assert!(names.insert(trace.name.clone()), "{}: twice", trace.name);
-        assert!(trace.steps.iter().all(|step| step.said.is_some()), "{}: a step says nothing", trace.name);
-    }
+    rows::complete::<Stage>();
 }
 
 #[test]
 fn the_model_settles_as_the_rows_say() {
-    judge(|trace| play(trace).and_then(|said| hold(trace, &said)));
+    rows::judge::<Stage>(|trace| play(trace).and_then(|said| hold(trace, &said)));
 }
 
 #[test]
 fn the_script_settles_as_the_rows_say() {
     let server = Server::start();
     let mut stage = Stage::new(server.client().confined(&[CLOCK]));
-    judge(|trace| {
+    rows::judge::<Stage>(|trace| {
         let said = stage.replay(trace).map_err(|fault| fault.to_string())?;
         hold(trace, &said)
     });
-}
-
-fn judge(judge: impl FnMut(&Trace) -> Result<(), String>) {
-    rows::judge(all(), |trace| (&trace.name, &trace.report), judge);
 }
