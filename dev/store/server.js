@@ -59,7 +59,8 @@ export async function startStore({
     const request = parseRequest(url, body);
     const commands = request.commands.map(({ args }) => args.map(String));
     const names = request.commands.map(({ name }) => name);
-    stats.record({ method: String(req.method), path: url, headers: req.headers, form: request.form, commands }, names);
+    const { method = '', headers } = req;
+    stats.record({ at: Date.now(), method, path: url, headers, form: request.form, commands }, names);
 
     const base64 = req.headers['upstash-encoding'] === 'base64';
     const run = ({ asSent = dialect === 'redis' } = {}) => execute(request, { base64, asSent });

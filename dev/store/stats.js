@@ -5,6 +5,7 @@ const RECENT = 200;
 /**
  * One request, as it was received and before anything was executed.
  * @typedef {object} Received
+ * @property {number} at ms since the Unix epoch
  * @property {string} method
  * @property {string} path with its query, as sent
  * @property {import('node:http').IncomingHttpHeaders} headers

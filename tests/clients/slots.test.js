@@ -77,13 +77,15 @@ for (const language of LANGUAGES) {
       const [first, second] = [await worker(gateway), await worker(gateway, { waitMs: 9_000 })];
       await first.ask('take');
       first.child.kill('SIGKILL');
-      const killed = Date.now();
       const [{ expires_at_ms }] = await holders(gateway);
       const taken = await second.ask('take');
       assert.equal(taken.event, 'held');
       // Fences are 1,024 times the store's clock.
       assert.ok(taken.fence >= expires_at_ms * 1024, 'never two at once');
-      assert.ok(taken.at - killed <= LEASE_MS + 1_000, `free after ${taken.at - killed} ms`);
+      // At the head of a queue the gateway asks every half second or oftener (src/gateway/slot_wait.rs).
+      const takes = world.store.stats.recent().filter(({ commands: [command] }) => command.includes('take'));
+      const late = takes.filter(({ at }) => at > expires_at_ms).length;
+      assert.ok(late <= 1, `whoever asks first after its end gets it, not after ${late} calls`);
     });
 
     test('stopped beyond its lease: it knows that it lost, and its fence and its renewal are refused', async () => {
