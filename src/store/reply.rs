@@ -80,7 +80,10 @@ pub(super) fn value(status: u16, body: &str, longest: usize) -> Result<Value, St
     if body.len() > longest {
         return Err(StoreError::new(Class::Malformed, "reply too long"));
     }
+    // Serde would take a list for its fields in their order.
+    let is_list = body.trim_ascii_start().starts_with('[');
     match serde_json::from_str(body) {
+        _ if is_list => Err(StoreError::of_text(body, status)),
         Ok(Envelope { error: Some(text), .. }) => Err(StoreError::of_text(&text, status)),
         Ok(Envelope { result: Some(value), .. }) if status < 300 => Ok(value),
         _ => Err(StoreError::of_text(body, status)),
@@ -306,6 +309,8 @@ mod tests {
             "{",
             "null",
             "[]",
+            "[[1,5,4,1000,0]]",
+            r#" [[1,5,4,1000,0],null]"#,
             r#"{"result":null}"#,
             r#"{"result":"OK"}"#,
             r#"{"result":[]}"#,
