@@ -11,11 +11,11 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { FAULTS } from '../../dev/store/faults.js';
 import { useNamespace } from '../edge/support/namespace.js';
 import { policy, route } from '../edge/support/policy.js';
+import { numbers, SEED } from '../edge/support/random.js';
 import { until, useWorld } from '../edge/support/world.js';
 import { excesses, excessWindows } from './history.js';
 
 const SECONDS = Number(process.env.SLUICEGATE_SOAK_SECONDS ?? 5);
-const SEED = Number(process.env.SLUICEGATE_SEED ?? Date.now() % 2 ** 32);
 const GATEWAYS = 3;
 const CLIENTS = 12;
 const SUBJECTS = 2;
@@ -56,17 +56,6 @@ const text = (window) =>
       degraded: { share: SHARE },
     },
   );
-
-/** Numbers in [0, 1) from a seed (mulberry32). @param {number} seed */
-function numbers(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /** Resident memory of a process in MiB. @param {number} pid */
 function memory(pid) {

@@ -19,7 +19,7 @@ export function delaying(fields = {}) {
 }
 
 /** Counts by address, so that a call to the store says whose request it is about. */
-const WHO = {
+export const WHO = {
   ...{ name: 'who', algorithm: 'fixed-window', limit: 1000, window: '400d', key: ['ip'] },
   on_store_error: 'closed',
 };
@@ -33,34 +33,46 @@ export function waiting(fields, sections) {
 }
 
 /** Whose request is the so manieth. @param {number} index */
-export const ipOf = (index) => `10.1.${index >> 8}.${index & 255}`;
+export const ipOf = (index) => `10.${1 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}`;
 
 /**
- * Listens to what Redis is asked, from here on.
+ * Listens to the scripts that Redis is asked to run, from here on.
  *
  * @param {World} world
+ * @param {(words: string[], ms: number) => void} hear told each call's words, and the store's clock when it came
  */
-export async function overhear(world) {
-  /** @type {{ ip: string, clock: number }[]} calls in the order in which they were executed */
-  const calls = [];
+export async function listen(world, hear) {
   const monitor = world.client.duplicate();
   monitor.on('error', () => {});
   await monitor.connect();
   await monitor.monitor((/** @type {unknown} */ line) => {
     const [, seconds, micros, text] = /^(\d+)\.(\d+) \[[^\]]*\] (.*)$/.exec(String(line)) ?? [];
     const words = [...(text ?? '').matchAll(/"((?:[^"\\]|\\.)*)"/g)].map(([, word]) => word);
-    if (!/^evalsha$/i.test(words[0] ?? '')) return;
+    if (/^eval(?:sha)?$/i.test(words[0] ?? '')) hear(words, Number(seconds) * 1000 + Math.floor(Number(micros) / 1000));
+  });
+  return { close: () => monitor.destroy() };
+}
+
+/**
+ * Listens to whose requests Redis is asked about, from here on.
+ *
+ * @param {World} world
+ */
+export async function overhear(world) {
+  /** @type {{ ip: string, clock: number }[]} calls in the order in which they were executed */
+  const calls = [];
+  const { close } = await listen(world, (words, store) => {
+    if (!/^evalsha$/i.test(words[0])) return;
     const keys = Number(words[2]);
     const ip = words.slice(3, 3 + keys).find((key) => key.includes(':who:'));
     // Without a clock of the caller's the store's own decides.
-    const store = Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
     if (ip) calls.push({ ip: ip.split(':').at(-1) ?? '', clock: Number(words[3 + keys]) || store });
   });
   return {
     calls,
     /** @param {number} count */
     heard: (count) => until(() => calls.length >= count, `${count} calls to the store`),
-    close: () => monitor.destroy(),
+    close,
   };
 }
 

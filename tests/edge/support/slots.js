@@ -76,9 +76,9 @@ export async function open(edge, path, options) {
  *
  * @param {Edge} edge
  * @param {string} path
- * @param {{ method?: string, headers?: Record<string, string>, ip?: string }} [options]
+ * @param {{ method?: string, headers?: Record<string, string>, ip?: string, body?: string }} [options]
  */
-export function begin(edge, path, { method = 'GET', headers = {}, ip = '192.0.2.1' } = {}) {
+export function begin(edge, path, { method = 'GET', headers = {}, ip = '192.0.2.1', body } = {}) {
   const sent = { 'cf-connecting-ip': ip, ...headers };
   const outgoing = request({ hostname: '127.0.0.1', port: edge.port, path, method, agent: false, headers: sent });
   outgoing.on('error', () => {});
@@ -91,13 +91,13 @@ export function begin(edge, path, { method = 'GET', headers = {}, ip = '192.0.2.
     outgoing.on('error', reject);
   });
   head.catch(() => {});
-  outgoing.end();
+  outgoing.end(body);
   return {
     head,
     /** The client goes in good order (FIN). */
     leave: () => outgoing.destroy(),
-    /** The client's connection breaks (RST). */
-    reset: () => outgoing.socket?.resetAndDestroy(),
+    /** The client's connection breaks (RST); one that ends already Node can neither reset nor forget, and would never exit. */
+    reset: () => (outgoing.socket?.writableEnded ? outgoing.destroy() : outgoing.socket?.resetAndDestroy()),
   };
 }
 
