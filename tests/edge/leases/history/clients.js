@@ -30,7 +30,7 @@ export const KINDS = [
   ...[...ENDS, 'longer than a lease'],
 ];
 /** How often each that is wanted must have come up, and for how many times the operations clients go on until it has. */
-const [OFTEN, MOST] = [3, 10];
+const [OFTEN, MOST] = [2, 10];
 
 /**
  * @typedef {object} Gateway
@@ -243,7 +243,7 @@ export async function letLoose(world, play) {
       const { statusCode: status } = request.response;
       if (status === 200) {
         note('passed');
-        response = { ...{ ip: request.ip, asked, from, ended: 0 }, ...{ request, gateway, long: below(8) === 0 } };
+        response = { ...{ ip: request.ip, asked, from, ended: 0 }, ...{ request, gateway, long: below(4) === 0 } };
         running.add(response);
         return;
       }
@@ -272,9 +272,9 @@ export async function letLoose(world, play) {
         if (own) {
           choice.push([10, () => renew(own)], [5, () => again(own)], [8, () => wrong(own)]);
           choice.push([8, () => pause(own)], [4, () => forget(own)], [16, () => free(own)]);
-        } else choice.push([30, take], [1, leave]);
+        } else choice.push([30, take], [2, leave]);
         for (const old of forgotten) choice.push([old.latest < sent() ? 10 : 1, () => late(old)]);
-        if (!runs) choice.push([6, request]);
+        if (!runs) choice.push([8, request]);
         else if (!runs.long || sent() > runs.asked + LEASE_MS) choice.push([20, () => end(runs)]);
         const act = pick(choice.flatMap(([weight, act]) => Array.from({ length: weight }, () => act)));
         return act();
