@@ -7,9 +7,8 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-
+import { createClient } from '@redis/client';
 import { build } from 'esbuild';
-import { createClient } from 'redis';
 
 import { startRedis } from '../dev/redis.js';
 import { startWorkerd } from '../dev/workerd.js';

@@ -14,7 +14,7 @@ const DIRECT = { path: '/', headers: { authorization: 'Bearer local' }, body: '[
 
 /** @param {World} world @param {import('../contest.js').Effort & { short: boolean }} effort @returns {Promise<Row[]>} */
 export async function latency(world, { rounds, short }) {
-  const requests = short ? 10 : 30;
+  const requests = short ? 3 : 30;
   /** @type {Row[]} */
   const rows = [];
   for (const delay of DELAYS_MS) {

@@ -1,5 +1,5 @@
 // The connection to the real Redis: one, shared and pipelined, that comes back by itself and never queues while away.
-import { createClient, ErrorReply, RESP_TYPES } from 'redis';
+import { createClient, ErrorReply, RESP_TYPES } from '@redis/client';
 
 /** @typedef {import('./protocol.js').Argument} Argument */
 /** @typedef {import('./protocol.js').Reply} Reply */

@@ -92,7 +92,7 @@ function cargo([verb, ...args]) {
 
 /**
  * @param {string[]} words of a command, as a shell reads it
- * @param {ReturnType<typeof import('redis').createClient>} redis
+ * @param {ReturnType<typeof import('@redis/client').createClient>} redis
  */
 export async function known([program, ...args], redis) {
   const files = args.filter((arg) => !arg.startsWith('-'));

@@ -1,28 +1,16 @@
 // The policies of examples/, driven: what their heads promise is what a client gets.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { dirname, join } from 'node:path';
 import { before, describe, test } from 'node:test';
-import { fileURLToPath } from 'node:url';
 import { FAULTS } from '../../dev/store/faults.js';
 import { call } from './admin/api.js';
 import { many, statuses, tiers } from './support/client.js';
+import { check, example } from './support/examples.js';
 import { left, problem, QUOTA_EXCEEDED, rateLimit, rateLimitPolicy } from './support/fields.js';
 import { CALM_BREAKER } from './support/policy.js';
 import { held, holders, open, untilHeld } from './support/slots.js';
 import { ADMIN_TOKEN, until, useWorld } from './support/world.js';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const world = useWorld();
-
-/** @param {string[]} args @returns {any} what the checker prints */
-function check(...args) {
-  const command = ['run', '--quiet', '--locked', '--bin', 'sluicegate-check', '--', ...args, '--json'];
-  return JSON.parse(execFileSync('cargo', command, { cwd: root, encoding: 'utf8' }));
-}
-
-/** The policy as the POLICY var takes it. @param {string} name */
-const example = (name) => check(join('examples', `${name}.toml`)).policy;
 
 /**
  * The example as it is, but for what a busy machine needs: time for the store, no breaker, and the tier to look at.

@@ -1,18 +1,14 @@
 // examples/aiops.toml, as it is written.
 import assert from 'node:assert/strict';
-import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
-import { experimental_readRawConfig } from 'wrangler';
 import { many, statuses } from '../support/client.js';
+import { example } from '../support/examples.js';
 import { problem, rateLimitPolicy } from '../support/fields.js';
 import { held, open, slots, untilHeld } from '../support/slots.js';
 import { useWorld } from '../support/world.js';
 
-const file = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..', 'examples', 'aiops.toml');
-const { rawConfig } = experimental_readRawConfig({ config: file });
 /** With a deadline that a busy machine meets. */
-const policy = { ...rawConfig, store: { timeout: '10s' } };
+const policy = { ...example('aiops'), store: { timeout: '10s' } };
 
 const world = useWorld();
 

@@ -4,7 +4,7 @@
 // SLUICEGATE_DIALECT is the `store.dialect` of every policy that says none: `upstash`, or `redis` before an endpoint that
 // hands scripts on as they are. Without it the dialect is `auto`, and the endpoint takes either.
 import { after, afterEach, before, beforeEach } from 'node:test';
-import { createClient } from 'redis';
+import { createClient } from '@redis/client';
 import { startRedis } from '../../../dev/redis.js';
 import { startStore } from '../../../dev/store/server.js';
 import { startWorkerd } from '../../../dev/workerd.js';
