@@ -48,8 +48,8 @@ describe('permits of three gateways', () => {
     });
   }
 
-  test('10,000 requests at once on a limit of 4,000: no more pass, and the store is asked about few', async () => {
-    const [all, most, batch] = [9_999, 4_000, 200];
+  test('6,000 requests at once on a limit of 2,400: no more pass, and the store is asked about few', async () => {
+    const [all, most, batch] = [6_000, 2_400, 200];
     const text = policy([leased(batch, { ...TINY_REFILL, burst: most })], undefined, { store: { remember: '10m' } });
     const edges = await Promise.all(Array.from({ length: GATEWAYS }, () => world.gateway(text)));
     // Each gateway by connections of its own, so that none is idle for so long that it is closed.
