@@ -9,7 +9,7 @@ import { problem } from '../support/fields.js';
 import { limit, policy, route } from '../support/policy.js';
 import { until, useWorld } from '../support/world.js';
 
-const world = useWorld();
+const world = useWorld({ scriptKnown: true });
 
 const LIMITS = [
   limit('open', { limit: 100_000, on_store_error: 'open' }),

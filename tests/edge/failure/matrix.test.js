@@ -13,7 +13,7 @@ import { ANSWERS, SLOW, TEXTS } from './rows.js';
 /** @typedef {import('./rows.js').Row} Row */
 /** @typedef {import('../support/world.js').Edge} Edge */
 
-const world = useWorld();
+const world = useWorld({ scriptKnown: true });
 const KINDS = /** @type {const} */ (['open', 'closed', 'degraded']);
 
 /** For tests that would wait for ever if a deadline did not hold. */

@@ -15,7 +15,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const built = (/** @type {string} */ name) => join(root, 'target', 'provoked', name);
 const modules = { 'index.js': built('index.js'), 'index_bg.wasm': built('index_bg.wasm') };
 
-const world = useWorld();
+const world = useWorld({ scriptKnown: true });
 const SECRET = 'Bearer of-a-secret';
 
 /** Passes, 2 left of 3. */

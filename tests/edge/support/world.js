@@ -10,6 +10,7 @@ import { startStore } from '../../../dev/store/server.js';
 import { startWorkerd } from '../../../dev/workerd.js';
 import { send } from './client.js';
 import { startOrigin } from './origin.js';
+import { limit, policy } from './policy.js';
 
 /** @typedef {import('../../../dev/workerd.js').Gateway} Workerd */
 /** @typedef {import('./client.js').Sent} Sent */
@@ -87,7 +88,12 @@ export async function until(true_, what, ms = 10_000) {
   }
 }
 
-export function useWorld() {
+/**
+ * @param {object} [options]
+ * @param {boolean} [options.scriptKnown] whether Redis knows the script of requests from the first test on, for tests
+ *   that count calls: one whose script is unknown is made twice
+ */
+export function useWorld({ scriptKnown = false } = {}) {
   const world = {
     redis: /** @type {import('../../../dev/redis.js').Redis} */ ({}),
     store: /** @type {import('../../../dev/store/server.js').Store} */ ({}),
@@ -148,6 +154,7 @@ export function useWorld() {
     world.client = createClient({ url: world.redis.url, socket: { reconnectStrategy: () => 10 } });
     world.client.on('error', () => {});
     await world.client.connect();
+    if (scriptKnown) await (await world.gateway(policy([limit('a')]))).send('/a');
   });
   beforeEach(async () => {
     world.store.faults.clear();
