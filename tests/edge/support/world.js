@@ -30,7 +30,9 @@ function dialectAsked() {
 
 /** @param {any} policy @returns {unknown} the same in the dialect asked for, unless it says one */
 const spoken = (policy) =>
-  DIALECT && typeof policy === 'object' ? { ...policy, store: { dialect: DIALECT, ...policy.store } } : policy;
+  DIALECT && typeof policy === 'object' && !Array.isArray(policy)
+    ? { ...policy, store: { dialect: DIALECT, ...policy.store } }
+    : policy;
 
 /**
  * @typedef {object} Edge a gateway that runs
