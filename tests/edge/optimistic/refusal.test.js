@@ -76,10 +76,18 @@ const seen = ({ head, body }) => ({ head: head.replace(/\r\nDate: [^\r]*/i, ''),
 /**
  * The same request on the optimistic route, and on the other one; the store's replies are given to each in turn.
  *
- * @param {import('../support/world.js').Edge} edge
- * @param {{ kind?: string, method?: string, serve: Serve, replies: ((call: import('../support/holding.js').Held) => void)[] }} asked
+ * @typedef {import('../support/world.js').Edge} Edge
+ * @typedef {(call: import('../support/holding.js').Held) => void} Answer
+ *
+ * @param {Edge} edge
+ * @param {object} asked
+ * @param {string} [asked.kind]
+ * @param {string} [asked.method]
+ * @param {Serve} asked.serve
+ * @param {Answer[]} asked.replies
+ * @param {Edge} [asked.other] whom to ask on the other route, where replies are such that the first asks no store for a while
  */
-async function both(edge, { kind = 'closed', method = 'GET', serve, replies }) {
+async function both(edge, { kind = 'closed', method = 'GET', serve, replies, other = edge }) {
   raw.serve = serve;
   const settle = async (/** @type {number} */ first) => {
     for (const [index, reply] of replies.entries()) reply(await store.call(first + index));
@@ -88,7 +96,7 @@ async function both(edge, { kind = 'closed', method = 'GET', serve, replies }) {
   await until(() => raw.arrived.length === 1, 'the request at the origin');
   await settle(1);
   const ours = await optimistic;
-  const expected = exchange(edge.port, requestOf(`${method} /first/${kind}`));
+  const expected = exchange(other.port, requestOf(`${method} /first/${kind}`));
   await settle(1 + replies.length);
   assert.deepEqual(seen(ours), seen(await expected));
   assert.doesNotMatch(ours.head + ours.body.toString('latin1'), new RegExp(MARK));
@@ -234,8 +242,8 @@ describe('a store that fails while the origin is asked', () => {
   ];
   for (const [what, fault] of faults) {
     test(`${what}: closed is 503 and nothing of the origin’s`, async () => {
-      const edge = await gateway();
-      const reply = await both(edge, { serve: whole('200 OK'), replies: [fault] });
+      const [edge, other] = await Promise.all([gateway(), gateway()]);
+      const reply = await both(edge, { serve: whole('200 OK'), replies: [fault], other });
       assert.equal(reply.status, 503);
       assert.equal(JSON.parse(reply.body.toString()).type, REDUCED_CAPACITY);
     });
