@@ -50,7 +50,7 @@ const SECTIONS = {
 
 const USAGE = `npm run bench -- [--only NAME]… [--short] [--no-fail] [--rounds N] [--requests N] [--json FILE] [--write-doc]
   NAME: ${Object.keys(SECTIONS).join(', ')}
-  --short      a few rounds of everything, under 40 s: what is counted must hold, what is timed is only shown
+  --short      one round of everything, under 40 s: what is counted must hold, what is timed is only shown
   --no-fail    ends with 0 also where a "must" is missed
   --json FILE  the rows and the environment, with every round's value
   --write-doc  puts the table into docs/performance.md (a full run of all sections only)`;

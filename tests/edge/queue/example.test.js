@@ -1,21 +1,17 @@
 // examples/queue.toml, driven: what its head promises is what senders and the consumer behind get.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { dirname, join } from 'node:path';
 import { test } from 'node:test';
-import { fileURLToPath } from 'node:url';
+import { example } from '../support/examples.js';
 import { problem } from '../support/fields.js';
 import { CALM_BREAKER } from '../support/policy.js';
 import { useQueues } from '../support/queue.js';
 import { ADMIN_TOKEN, useWorld } from '../support/world.js';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const world = useWorld();
 const queues = useQueues();
 
 test('events that come faster than the consumer takes them wait; a source that sends too much is refused', async () => {
-  const command = ['run', '--quiet', '--locked', '--bin', 'sluicegate-check', '--', 'examples/queue.toml', '--json'];
-  const { policy } = JSON.parse(execFileSync('cargo', command, { cwd: root, encoding: 'utf8' }));
+  const policy = example('queue');
   const store = { ...policy.store, timeout: '10s', breaker: CALM_BREAKER };
   const bound = { HOOKS: queues.work.address, HOOKS_DEAD: queues.dead.address };
   const edge = await world.gateway({ ...policy, store }, {}, {}, { queues: bound });
